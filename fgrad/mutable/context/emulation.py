@@ -1,12 +1,9 @@
 """How PyTorch is emulated where there is a choice: what a write does to saved values, and which release it is."""
 
-from functools import partial
-from typing import Any
-
-from fgrad.mutable.context.modes import Mode, modes, unusual
+from fgrad.mutable.context.modes import Switch, modes
 
 
-class inplace(Mode):
+class inplace(Switch):
     """What a write does to values that backward needs: PyTorch's rule, or none at all.
 
     Called, it sets the mode of the thread; as a context manager or decorator it sets it for a block.
@@ -33,18 +30,17 @@ class inplace(Mode):
         if not isinstance(mode, str) or mode not in ("strict", "snapshot"):
             raise ValueError(f'inplace() takes "strict" or "snapshot", not {mode!r}.')
         self.mode = mode
-        self.close: Any = partial(vars(modes).update, snapshot=modes.snapshot, unusual=modes.unusual)
-        unusual.stay()
-        modes.snapshot = mode == "snapshot"
+        self.set(snapshot=mode == "snapshot")
 
     def clone(self) -> "inplace":
         return inplace(self.mode)
 
     def __enter__(self) -> None:
+        super().__enter__()
         modes.snapshot = self.mode == "snapshot"
 
 
-class compat(Mode):
+class compat(Switch):
     """Which release of PyTorch is emulated where they differ: "2.13", the default, or "1.x".
 
     Under "1.x" an assignment to ``.data`` leaves saved values alone, which in 2.13 follow the tensor, and the error of
@@ -74,12 +70,11 @@ class compat(Mode):
         if not isinstance(release, str) or release not in ("2.13", "1.x"):
             raise ValueError(f'compat() takes "2.13" or "1.x", not {release!r}.')
         self.release = release
-        self.close: Any = partial(vars(modes).update, release=modes.release, unusual=modes.unusual)
-        unusual.stay()
-        modes.release = release
+        self.set(release=release)
 
     def clone(self) -> "compat":
         return compat(self.release)
 
     def __enter__(self) -> None:
+        super().__enter__()
         modes.release = self.release

@@ -114,11 +114,6 @@ class Unusual:
             self.threads.add(threading.get_ident())
             self.on: bool = True
 
-    def stay(self) -> None:
-        """This thread is about to set such a mode for more than a block."""
-        self.enter()
-        modes.unusual += 1
-
     def within(self) -> bool:
         """Whether this thread may be in one; notes it when the thread has left all of them."""
         if modes.unusual or modes.dual_level >= 0 or modes.snapshot or modes.anomaly or modes.inference or modes.level:
@@ -217,6 +212,21 @@ class Mode(Scope):
                 return function(*args, **kwargs)
 
         return cast(F, wrapped)
+
+
+class Switch(Mode):
+    """A mode that its call sets, as a function does; a block puts back what was before the call."""
+
+    def set(self, **values: Any) -> None:
+        """Set attributes of ``modes``."""
+        self.before: dict[str, Any] = {name: getattr(modes, name) for name in values}
+        for name, value in values.items():
+            setattr(modes, name, value)
+
+    def __enter__(self) -> None:
+        unusual.enter()
+        self.close: Any = self.end(self.before | {"unusual": modes.unusual})
+        modes.unusual += 1
 
 
 def _generator(clone: Callable[[], Mode], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,10 +3,9 @@
 Source: `Anomaly detection <https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection>`_.
 """
 
-from functools import partial
 from typing import Any
 
-from fgrad.mutable.context.modes import Mode, check_switch, modes, unusual
+from fgrad.mutable.context.modes import Mode, Switch, check_switch, modes
 from fgrad.mutable.context.warning import warn
 
 
@@ -20,23 +19,17 @@ def is_anomaly_check_nan_enabled() -> bool:
     return modes.check_nan
 
 
-class set_detect_anomaly(Mode):
+class set_detect_anomaly(Switch):
     """Sets anomaly mode: at once as a function, for a block as a context manager."""
 
     def __init__(self, mode: bool, check_nan: bool = True):
         check_switch("set_anomaly_enabled", mode)
-        before = {"anomaly": modes.anomaly, "check_nan": modes.check_nan, "unusual": modes.unusual}
-        self.close: Any = partial(vars(modes).update, before)
         self.mode: bool = mode
         self.check: bool = check_nan
-        unusual.stay()
-        modes.anomaly, modes.check_nan = mode, check_nan
+        self.set(anomaly=mode, check_nan=check_nan)
 
     def clone(self) -> "set_detect_anomaly":
         return set_detect_anomaly(self.mode, self.check)
-
-    def __enter__(self) -> None:
-        return None
 
 
 class detect_anomaly(Mode):

@@ -37,26 +37,25 @@ def _sum_to_odd(a: Array, b: Array | float) -> Array:
 
 
 @np.errstate(all="ignore")
-def fma_single(a: Array, b: float, c: float) -> Array:
+def fma_single(a: Array, b: float, c: Array | float) -> Array:
     """``a * b + c`` of float32 numbers, rounded once; ``b`` and ``c`` are float32 numbers too."""
-    if c == 0.0:
+    if np.ndim(c) == 0 and c == 0.0:
         return a * np.float32(b) + np.float32(c)
     # the product of two numbers of 24 bits is exact in 53
     return _sum_to_odd(a.astype(np.float64) * b, c).astype(FLOAT32)
 
 
 @np.errstate(all="ignore")
-def fma_double(a: Array, b: float, c: float) -> Array:
+def fma_double(a: Array, b: float, c: Array | float) -> Array:
     """``a * b + c`` of float64 numbers, rounded once (Boldo and Melquiond, 2008); in a program as XLA rounds it."""
     if not isinstance(a, np.ndarray):
         return a * b + c  # XLA would fuse the steps below and change their errors
-    if c == 0.0 or b == 1.0:
-        return a * b + c
-    if not (math.isfinite(b) and math.isfinite(c)):
+    largest = max(abs(b), np.max(np.abs(c), initial=0.0))
+    if b == 1.0 or (np.ndim(c) == 0 and c == 0.0) or not math.isfinite(largest):
         return a * b + c
     # scaling by powers of two avoids overflow
-    _, exponent = math.frexp(max(abs(b), abs(c)))
-    b, c = math.ldexp(b, -exponent), math.ldexp(c, -exponent)
+    _, exponent = math.frexp(largest)
+    b, c = math.ldexp(b, -exponent), np.ldexp(c, -exponent)
     high, low = _two_product(a, b)
     middle, bottom = _two_sum(low, c)
     top, carry = _two_sum(high, middle)

@@ -104,3 +104,10 @@ def scalar_power(base: float, exponent: float) -> float:
         return math.pow(base, exponent)
     except OverflowError:
         return math.inf
+
+
+def powers(base: float, exponents: Array) -> Array:
+    """One number to each of several powers; to what the C library refuses, NumPy's answer."""
+    if not base > 0:
+        return np.power(base, exponents)
+    return np.fromiter((scalar_power(base, x) for x in exponents.tolist()), np.float64, exponents.size)

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import fgrad.torch as torch
 from fgrad.mutable.context.modes import unusual
 
@@ -50,6 +52,25 @@ def test_what_a_function_sets_lasts():
     finally:
         torch.inplace("strict")
     assert x.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "switch, on, off",
+    [
+        (torch.autograd.set_detect_anomaly, True, False),
+        (torch.inplace, "snapshot", "strict"),
+        (torch.compat, "1.x", "2.13"),
+    ],
+)
+def test_what_functions_set_and_set_back_is_over(switch, on, off):
+    def work():
+        switch(on)
+        double(torch.ones(2))
+        switch(off)
+        double(torch.ones(2))
+        return threading.get_ident() in unusual.threads
+
+    assert not in_a_thread(work)
 
 
 def test_a_level_set_aside_is_found_again():

@@ -140,6 +140,33 @@ def test_a_tangent_is_of_its_tensors_type():
         ours.func.jvp(lambda x: x * x, (x,), (ours.ones(2, dtype=ours.complex64),))
 
 
+#: what makes a tensor, from a flag
+FACTORIES = {
+    "ones": lambda t, flag: t.ones(2, requires_grad=flag),
+    "empty": lambda t, flag: t.empty(2, requires_grad=flag).shape,
+    "new_zeros": lambda t, flag: t.ones(1).new_zeros(2, requires_grad=flag),
+    "arange": lambda t, flag: t.arange(2.0, requires_grad=flag),
+    "randn": lambda t, flag: t.randn(2, requires_grad=flag).shape,
+    "randn_like": lambda t, flag: t.randn_like(t.ones(2), requires_grad=flag).shape,
+    "asarray": lambda t, flag: t.asarray([1.0], requires_grad=flag),
+}
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+@pytest.mark.parametrize("flag", [1, "yes", np.True_])
+def test_whether_a_new_tensor_requires_grad_is_a_truth_value(make, flag):
+    for torch in (theirs, ours):
+        with pytest.raises(TypeError):
+            make(torch, flag)
+        make(torch, None), make(torch, True)
+
+
+def test_a_stride_is_no_iterator():
+    for torch in (theirs, ours):
+        with pytest.raises(TypeError):
+            torch.nn.functional.conv1d(torch.ones(1, 1, 4), torch.ones(1, 1, 2), stride=iter([1]))
+
+
 #: named arguments that nobody has
 UNEXPECTED = {
     "reshape": lambda t, x: x.reshape(12, out=x),

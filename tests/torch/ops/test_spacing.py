@@ -16,6 +16,33 @@ def test_evenly_spaced_numbers_have_pytorchs_bits(dtype):
             np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_evenly_spaced_complex_numbers_have_pytorchs_bits(dtype):
+    for start, end in ((-1 - 0.083j, 74 + 0.9j), (22.03 - 1.7j, 15.2 + 0.8j), (1, 2j)):
+        for steps in (1, 2, 7, 46, 75):
+            ours, theirs = (t.linspace(start, end, steps, dtype=getattr(t, dtype)) for t in (torch, real))
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32", "uint8", "int64"])
+def test_numbers_in_steps_have_pytorchs_bits(dtype):
+    for start, end, step in ((0, 10, 0.1), (-1, 9.3, 0.0414), (19.3, 32.7, 0.1), (1.5, -20, -0.3), (1.9, 7.2, 1.5)):
+        if (dtype == "int64" and abs(step) < 1) or (dtype == "uint8" and end < 0):
+            continue
+        ours, theirs = (t.arange(start, end, step, dtype=getattr(t, dtype)).double() for t in (torch, real))
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_evenly_spaced_powers_have_pytorchs_bits(dtype):
+    for start, end, steps in ((0, 2, 231), (0.6, 2.1, 50), (2.3, 0.5, 189)):
+        for base in (2.0, 10.0, 4.62):
+            ours, theirs = (
+                t.logspace(start, end, steps, base, dtype=getattr(t, dtype)).double() for t in (torch, real)
+            )
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
 @pytest.mark.parametrize("align_corners", [True, False])
 def test_an_untrained_spatial_transformer_has_pytorchs_gradient(align_corners):
     def gradient(torch):

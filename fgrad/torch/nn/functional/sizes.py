@@ -1,12 +1,14 @@
 """Sizes, strides and the like: one number for all spatial axes, or one for each."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.type_names import type_name
 
 
 @functools.lru_cache(1 << 10)
@@ -23,5 +25,7 @@ def expanded(value: Any, dims: int) -> Ints | None:
     if isinstance(value, np.integer | Tensor):
         value = value.__index__()
     elif not isinstance(value, int):
+        if not isinstance(value, Sequence):
+            raise TypeError(f"must be int or tuple of ints, not {type_name(value)}")
         value = tuple([int(x) for x in value])
     return _expanded(value, dims)

@@ -36,6 +36,13 @@ def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
         return np.asarray(value).astype(dtype.numpy, copy=False)
 
 
+def wants_grad(requires_grad: bool | None, function: str) -> bool:
+    """The flag that was given to a function which makes a tensor, if it is one."""
+    if requires_grad.__class__ is bool or requires_grad is None:
+        return bool(requires_grad)
+    raise TypeError(f"{function}(): argument 'requires_grad' must be bool, not {type_name(requires_grad)}")
+
+
 def asked(tensor: Tensor) -> Tensor:
     """A new tensor that requires grad.
 
@@ -146,7 +153,8 @@ def _factory(
     check_unexpected(function, named)
     if not size:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
-    return filled(sizes_of(size, function), value, dtype, device, requires_grad, out, function)
+    wanted = wants_grad(requires_grad, function)
+    return filled(sizes_of(size, function), value, dtype, device, wanted, out, function)
 
 
 @composite(method=False, dispatch=UNLISTED)

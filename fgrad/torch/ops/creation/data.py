@@ -17,7 +17,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU
 from fgrad.mutable.values.evaluation import as_jax, concrete
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import asked, made, place
+from fgrad.torch.ops.creation.creation import asked, made, place, wants_grad
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table.answers import CLOSED, FACTORY
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -141,11 +141,12 @@ def asarray(
         )
     if copy and found is obj:
         found = found.clone()
+    wanted = wants_grad(requires_grad, "asarray")
     if requires_grad is None:
         if isinstance(obj, Tensor) and is_tracked(obj):
             warn(_UNSPECIFIED, UserWarning)
         return found
-    return found.requires_grad_() if requires_grad else found.detach() if is_tracked(found) else found
+    return found.requires_grad_() if wanted else found.detach() if is_tracked(found) else found
 
 
 @composite(method=False, dispatch=CLOSED)

@@ -12,12 +12,13 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
-from fgrad.torch.ops.creation.creation import made
-from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
+from fgrad.torch.ops.creation.creation import made, wants_grad
+from fgrad.torch.ops.creation.spacing import complex_evenly_spaced, evenly_spaced, rounded, stepped
 from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
+from fgrad.torch.random import libm
 
 _ARANGE_SIGNATURES = tuple(
     f"{bounds}, *, {out}torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
@@ -72,6 +73,7 @@ def arange(
         start, end, step = (*given, step)[:3]
     start = named.get("start", start)
     assert end is not None
+    requires_grad = wants_grad(requires_grad, "arange")
     integers = all(isinstance(x, int) for x in (start, end, step))
     if dtype is not None:
         wanted = dtypes.argument(dtype, "arange")
@@ -85,7 +87,8 @@ def arange(
     _check_steps(start, end, step)
     if wanted is dtypes.bool_ or wanted.is_complex:
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{wanted.scalar_name}'")
-    if wanted.numpy.kind in "iu":
+    discrete = wanted.numpy.kind in "iu"
+    if wanted is dtypes.int64:
         start, end, step = int(start), int(end), int(step)
         if not step:
             raise ValueError("step must be nonzero")
@@ -99,8 +102,11 @@ def arange(
             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
             f"error. The out tensor will be resized to a tensor of shape ({count},).",
         )
-    exact = np.int64 if wanted.numpy.kind in "iu" or integers else np.float64
-    return _given(made(start + np.arange(count, dtype=exact) * step, wanted, device, requires_grad), out)
+    if discrete or integers:
+        numbers = int(start) + np.arange(count) * int(step)
+    else:
+        numbers = stepped(start, step, count, wanted.numpy)
+    return _given(made(numbers, wanted, device, requires_grad), out)
 
 
 def _given(found: Tensor, out: Tensor | None) -> Tensor:
@@ -168,14 +174,18 @@ def linspace(
 ) -> Tensor:
     """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
     wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
-    inexact = wanted.is_floating_point or wanted.is_complex
     start, end, steps = _spacing(start, end, steps)
     if steps > 1:
         start, end = _bounds(start, end, wanted)
     elif steps:
         check_number(start, wanted)
-    found = evenly_spaced(start, end, steps, wanted.numpy) if inexact else _even_integers(start, end, steps)
-    return _given(made(found, wanted, device, requires_grad), out)
+    if wanted.is_complex:
+        numbers = complex_evenly_spaced(start, end, steps, wanted.numpy)
+    elif wanted.is_floating_point:
+        numbers = evenly_spaced(start, end, steps, wanted.numpy)
+    else:
+        numbers = _even_integers(start, end, steps)
+    return _given(made(numbers, wanted, device, requires_grad), out)
 
 
 def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, out: Tensor | None) -> Dtype:
@@ -296,11 +306,9 @@ def logspace(
         start, end = _bounds(start, end, wanted)
         if wanted.is_floating_point:
             start, end = (float(wanted.numpy.type(x)) for x in (start, end))
-        elif not wanted.is_complex:
-            kind = np.dtype(np.float32)
     exponents = evenly_spaced(start, end, steps, kind, rounded)
     with np.errstate(all="ignore"):
-        powers = np.power(base, exponents)
+        powers = np.power(base, exponents) if wanted.is_complex else libm.powers(base, exponents)
     if steps == 1 and not (wanted.is_floating_point and wanted.itemsize == 2):  # half precision computes infinity
         check_number(powers.item(), wanted)
     return _given(made(powers, wanted, device, requires_grad), out)

@@ -32,7 +32,7 @@ from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
-from fgrad.torch.ops.creation.creation import asked, place, placed, sizes_of
+from fgrad.torch.ops.creation.creation import asked, place, placed, sizes_of, wants_grad
 from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.signature import check_unexpected
@@ -135,7 +135,7 @@ def new(
     """A new tensor, or the one given as ``out=``, filled with random numbers."""
     wanted = dtypes.argument(factory.pop("dtype", None) or dtype or get_default_dtype(), name)
     out, generator = factory.pop("out", None), factory.pop("generator", None)
-    device, requires_grad = factory.pop("device", None), factory.pop("requires_grad", False)
+    device, requires_grad = factory.pop("device", None), wants_grad(factory.pop("requires_grad", False), name)
     if "size" in factory:
         size = (factory.pop("size"),)
     for key in ("layout", "pin_memory", "names"):
@@ -260,6 +260,7 @@ def _like(
     memory_format: Any = preserve_format,
     pin_memory: bool = False,
 ) -> Tensor:
+    requires_grad = wants_grad(requires_grad, name)
     wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
     type, strides = tensor_type(wanted, input._type.shape), format_strides(input, memory_format)
     scattered = strides if strides is not None and not is_contiguous(type.shape, strides) else None
