@@ -246,10 +246,14 @@ def _staging_trace() -> type:
     return kept[0]
 
 
+#: what ``jax.config`` reads by two more calls
+_debug_nans: Any = jax.debug_nans
+_debug_infs: Any = jax.debug_infs
+
+
 def checks_each_primitive() -> bool:
-    """Whether JAX looks for NaNs or infinities in what each primitive gives."""
-    # ``jax.config`` would read them with two more calls; every tensor operation asks
-    return jax.debug_nans.value or jax.debug_infs.value
+    """Whether JAX looks for NaNs or infinities in what each primitive gives; every operation of a tensor asks."""
+    return _debug_nans.value or _debug_infs.value
 
 
 def folds_constants() -> bool:

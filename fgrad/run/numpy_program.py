@@ -305,7 +305,7 @@ def _function(
         # NumPy gives a scalar for an array without axes, and what is transposed lies so in memory
         value = f"spread(v{i}, {full[i]})" if i in full else f"v{i}"
         text.append(f"    r{i} = asarray({value}, None, 'C')")
-        text.append(f"    r{i}.setflags(write=False)")
+        text.append(f"    r{i}.setflags(False)")  # no write; by position, in half the time
     returned = [f"r{i}" if i in made else f"v{i}" for i in outputs]
     text.append(f"    return [{', '.join(returned)}]")
     for value in known.values():

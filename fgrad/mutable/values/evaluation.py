@@ -28,6 +28,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
@@ -55,6 +56,9 @@ from fgrad.seam import (
     unsourced,
     widely,
 )
+
+#: gives a context to run in where NumPy is silent; every operation asks for one
+_silent = SILENT.copy
 
 #: the classes of concrete arrays; JAX's as they are met
 _ARRAYS: set[type] = {np.ndarray}
@@ -105,11 +109,11 @@ class Routine(Executable):
         run = self.numpy
         if run is not None:
             for x in args:
-                if x.__class__ is not np.ndarray:
+                if x.__class__ is not ndarray:
                     break
             else:
                 if not checks_each_primitive():
-                    return SILENT.copy().run(run, args)
+                    return _silent().run(run, args)
         return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:

@@ -5,7 +5,7 @@ OpenBLAS shares a product out among threads, and these then look for the next on
 one product of a network to the next it is less than that, so all of them always run: they take the processors from the
 program, from the thread that compiles and from XLA's threads, and make slow what they were to make quick.  So while
 NumPy computes for us BLAS has one thread, and afterwards as many as before, for the rest of the program.  What is large
-enough for more threads to be worth while, XLA runs: NOTE [Rent or buy].
+enough for more threads to be worth while, XLA runs, NOTE [Rent or buy], or is cut: NOTE [Products in parts].
 
 Nothing is kept between computations, so that an interrupt, a signal handler that computes or a fork has nothing to
 spoil.  A computation within another, or beside one in another thread, finds one thread and leaves it at that; where the

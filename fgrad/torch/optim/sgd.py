@@ -14,6 +14,7 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 @frozen
 class _Descent(Update):
     momentum: bool = False
+    dampening: bool = False
     nesterov: bool = False
 
     @property
@@ -24,7 +25,8 @@ class _Descent(Update):
         if not self.momentum:
             return param - n["lr"] * grad, {}
         if "momentum_buffer" in state:
-            velocity = state["momentum_buffer"] * n["momentum"] + grad * n["1-dampening"]
+            entering = grad * n["1-dampening"] if self.dampening else grad
+            velocity = state["momentum_buffer"] * n["momentum"] + entering
         else:
             velocity = grad.detach().clone()
         direction = grad + velocity * n["momentum"] if self.nesterov else velocity
@@ -114,6 +116,7 @@ class SGD(UpdateOptimizer):
             maximize=group["maximize"],
             decay=Decay.of(group["weight_decay"]),
             momentum=group["momentum"] != 0,
+            dampening=group["dampening"] != 0,
             nesterov=group["nesterov"],
         )
 
