@@ -1,4 +1,4 @@
-"""The arguments of ``to``, of tensors and of modules: three forms, and the error where they fit none."""
+"""The arguments of ``to`` of tensors and modules: three forms, and the error for any other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,10 +33,10 @@ def _of_tensor(tensor: Any, non_blocking: Any = False, copy: Any = None, *, memo
 
 
 def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
-    """What the arguments of ``to`` say, whichever of its forms they have.
+    """The arguments of ``to`` in any of its forms.
 
     Raises:
-      TypeError: they have none of them.
+      TypeError: they fit none.
     """
     if len(args) > 4:
         raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
@@ -52,20 +52,20 @@ def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
     else:
         form = _of_device
     try:
-        place, kind, non_blocking, copy, format = form(*given, **kwargs)
+        device_, dtype_, non_blocking, copy, format = form(*given, **kwargs)
     except TypeError:
         raise unfit(args, kwargs) from None
-    if _is_python_type(kind):
-        kind = PYTHON_TYPES[kind]
+    if _is_python_type(dtype_):
+        dtype_ = PYTHON_TYPES[dtype_]
     if not (
-        (place is None or (isinstance(place, str | int | device) and not isinstance(place, bool)))
-        and (kind is None or isinstance(kind, dtype))
+        (device_ is None or (isinstance(device_, str | int | device) and not isinstance(device_, bool)))
+        and (dtype_ is None or isinstance(dtype_, dtype))
         and isinstance(non_blocking, bool)
         and (copy is None or isinstance(copy, bool))
         and (format is None or isinstance(format, memory_format))
     ):
         raise unfit(args, kwargs)
-    return place, kind, non_blocking, copy, format
+    return device_, dtype_, non_blocking, copy, format
 
 
 def _is_python_type(value: Any) -> bool:
@@ -73,7 +73,7 @@ def _is_python_type(value: Any) -> bool:
 
 
 def unfit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError:
-    """PyTorch's error, with the types of what was given."""
+    """PyTorch's error, with the types of the arguments."""
     given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
     # PyTorch puts a comma after keyword arguments that stand alone
     return TypeError(_TO.format(got=f"{given}, " if kwargs and not args else given))

@@ -1,6 +1,6 @@
-"""The operations: a file for each family, every one entered in the table, and all names of the table in one place.
+"""The operations, each entered in the table by the file of its family, and all their names.
 
-What nearly every program needs is imported at once, the rest when it is first asked for (``families``).
+What nearly every program needs is imported at once, the rest at first use (``families``).
 """
 
 from typing import Any

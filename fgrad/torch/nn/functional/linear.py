@@ -9,7 +9,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.ops.linalg.products import ADDMM, check_kernel
-from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.table import Array, composite, writes_out
 from fgrad.torch.random.scalars import cpp_name

@@ -20,7 +20,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, constant, filled
 from fgrad.mutable.write.copying import COPY, copied_into, kept_strides, warn_of_imaginary
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import NUMBERS, composite

@@ -16,7 +16,7 @@ from fgrad.mutable.values.device_of_value import Absent
 from fgrad.mutable.values.evaluation import constant, filled as of_number
 from fgrad.mutable.write.copying import kept_strides, resized
 from fgrad.torch.ops.creation.copying import fill_, format_strides, laid_out
-from fgrad.torch.ops.table.answers import CLOSED, UNLISTED
+from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints

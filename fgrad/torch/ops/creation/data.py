@@ -19,7 +19,7 @@ from fgrad.mutable.values.evaluation import as_jax, concrete
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.creation import asked, made, place
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
-from fgrad.torch.ops.table.answers import CLOSED, FACTORY
+from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 

@@ -17,7 +17,7 @@ from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.creation.creation import asked
 from fgrad.torch.ops.creation.data import sharing
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.answers import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
+from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.table import composite
 
 _CPU = 1

@@ -14,7 +14,7 @@ from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import made
 from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite

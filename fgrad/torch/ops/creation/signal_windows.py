@@ -13,7 +13,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import clone
 from fgrad.torch.ops.creation.creation import asked, filled, made
 from fgrad.torch.ops.creation.ranges import arange
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random.scalars import cpp_name

@@ -1,7 +1,7 @@
-"""Numbers at equal distance, to the bit those of PyTorch.
+"""Evenly spaced numbers, bit for bit those of PyTorch.
 
-A grid of points that are those of an image (``affine_grid`` of the identity) lies where the derivative of an
-interpolation jumps: there the last bit of a coordinate decides which pixels a gradient is made of.
+The grid of an image's own points (``affine_grid`` of the identity) lies where the derivative of an interpolation jumps:
+there the last bit of a coordinate decides which pixels receive the gradient.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ def fused(x: Any, step: Any, i: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x + step * i`` with one rounding; but two in half precision, as in PyTorch's compiled loop."""
     if dtype.kind == "c":
         part = x.real.dtype
-        found = np.empty(i.shape, dtype)
-        found.real, found.imag = fused(x.real, step.real, i, part), fused(x.imag, step.imag, i, part)
-        return found
+        sum_ = np.empty(i.shape, dtype)
+        sum_.real, sum_.imag = fused(x.real, step.real, i, part), fused(x.imag, step.imag, i, part)
+        return sum_
     fma = _FUSED.get(dtype)
     return rounded(x, step, i, dtype) if fma is None else fma(i.astype(dtype), step.item(), x.item())
 

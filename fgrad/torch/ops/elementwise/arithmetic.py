@@ -16,7 +16,7 @@ from fgrad.torch.ops.table.broadcasting import aligned, check_broadcast, derivat
 from fgrad.torch.ops.table.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
-from fgrad.torch.ops.table.overloads import Choice, also, chooser_of, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.promotions import Types, common, inexact, without_factor
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
 
@@ -394,7 +394,7 @@ def fmod(input: Array, other: Operand) -> Choice:
     return (_fmod_tensors if isinstance(other, Tensor) else _fmod_number), input, other
 
 
-also("negative", "neg")
+add_alias("negative", "neg")
 
 overloaded(
     inplace=True,

@@ -17,7 +17,7 @@ from fgrad.torch.ops.table.kinds import check_kinds, is_integer, kind
 from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.promotions import common, inexact
-from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
+from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_outputs
 
 # -- powers ----------------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
         raise TypeError(no_match("float_power", types_of((input, exponent)), _SIGNATURES))
     dtype = _wide(input, exponent)
     found = pow(_widened(input, dtype), _widened(exponent, dtype))
-    return found if out is None else write_all("float_power", None, (input, exponent), found, out)
+    return found if out is None else write_outputs("float_power", None, (input, exponent), found, out)
 
 
 @composite(function=False)

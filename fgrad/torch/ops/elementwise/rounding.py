@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import FOUND
-from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
 from fgrad.torch.ops.table.table import Array, operation
 
 
@@ -47,7 +47,7 @@ def trunc(input: Array) -> Any:
     return _rounded("trunc", input, jnp.trunc)
 
 
-also("fix", "trunc")
+add_alias("fix", "trunc")
 
 
 @overload("round", "RoundBackward0", strides=elementwise)

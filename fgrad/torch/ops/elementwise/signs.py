@@ -13,7 +13,7 @@ from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import BOOLEAN, FOUND, exact
-from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation, operation_of
 
@@ -58,7 +58,7 @@ def abs_(input: Array) -> Tensor:
     return apply_inplace(operation_of(abs), (input,))
 
 
-also("absolute", "abs")
+add_alias("absolute", "abs")
 
 
 @operation("SignBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)

@@ -1,4 +1,4 @@
-"""Places in a flattened array as coordinates."""
+"""Flat indices as coordinates: ``unravel_index``."""
 
 import itertools
 import operator
@@ -8,17 +8,17 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.data import made_of
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.table import composite
 
 
 @composite(method=False, dispatch=in_python(lambda indices, shape=None: None))
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, a tensor for each axis, of elements whose places in the flattened array are given.
+    """The coordinates of elements of an array, a tensor for each axis, from their flat indices.
 
     Arguments:
       indices: integers.
-      shape: of the array; an integer for one axis.
+      shape: the array's shape; an integer for one axis.
 
     Raises:
       TypeError: the indices, or the sizes, are not integers.

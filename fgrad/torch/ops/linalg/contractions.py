@@ -15,11 +15,11 @@ from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
 from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.answers import IN_PYTHON, in_python
+from fgrad.torch.ops.table.dispatch import IN_PYTHON, in_python
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import APART, CAST_ONTO_ITSELF, CONTRACTED, MULTIPLIED
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import movedim, permute
 from fgrad.torch.ops.views.splitting import diagonal
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
@@ -385,7 +385,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
         UserWarning,
     )
     found = matrices[0] if len(matrices) == 1 else chained(matrices)
-    return found if out is None else write_all("chain_matmul", None, matrices, found, out)
+    return found if out is None else write_outputs("chain_matmul", None, matrices, found, out)
 
 
 # -- cross products --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float16, float32, float64
 from fgrad.torch.ops.linalg.decompositions import linalg_qr, linalg_svd
 from fgrad.torch.ops.random.random import randn
-from fgrad.torch.ops.table.answers import Dispatch
+from fgrad.torch.ops.table.dispatch import Dispatch
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 

@@ -26,7 +26,7 @@ from fgrad.torch.ops.linalg.matrices import (
     zero_pivot,
 )
 from fgrad.torch.ops.linalg.solving import triangular
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
 

@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.table import Said, composite
+from fgrad.torch.ops.table.table import RowOptions, composite
 
 
 class LinAlgError(RuntimeError):
@@ -25,9 +25,11 @@ class LinAlgError(RuntimeError):
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
-def linalg(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of tensors as one of ``torch.linalg``; ``said`` as in ``composite``."""
-    return composite(method=False, function=False, name=name, namespace="linalg", **said)
+def linalg(
+    name: str | None = None, **options: Unpack[RowOptions]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of tensors as one of ``torch.linalg``; ``options`` as in ``composite``."""
+    return composite(method=False, function=False, name=name, namespace="linalg", **options)
 
 
 def scalar_name(array: Any) -> str:

@@ -22,11 +22,11 @@ from fgrad.torch.ops.reductions.cumulative import cumprod
 from fgrad.torch.ops.reductions.extrema import amax, amin
 from fgrad.torch.ops.reductions.norms import vector_norm as vector_norm_operation
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import ANY, APART, MULTIPLIED, NORM, NOT_TAKEN, exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import permute
 from fgrad.torch.ops.views.joining import cat
 from fgrad.torch.ops.views.splitting import diagonal as diagonal_view
@@ -291,7 +291,7 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     Source: `torch.linalg.multi_dot <https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html>`_.
     """
     found = chained(list(tensors))
-    return found if out is None else write_all("linalg.multi_dot", None, tensors, found, out)
+    return found if out is None else write_outputs("linalg.multi_dot", None, tensors, found, out)
 
 
 @linalg(name="matmul")

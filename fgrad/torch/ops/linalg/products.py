@@ -16,7 +16,7 @@ from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.table.answers import Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import Dispatch, as_method
 from fgrad.torch.ops.table.kinds import is_half
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact

@@ -33,7 +33,7 @@ from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
 from fgrad.torch.ops.creation.creation import asked, place, placed, sizes_of
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.signature import check_unexpected
 from fgrad.torch.ops.table.table import composite

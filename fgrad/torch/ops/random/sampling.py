@@ -15,11 +15,11 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, source_of
-from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
 from fgrad.torch.ops.table.overloads import no_match
-from fgrad.torch.ops.table.table import composite, write_all
+from fgrad.torch.ops.table.table import composite, write_outputs
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
 from fgrad.torch.random.multinomial import multinomial as categories
@@ -169,7 +169,7 @@ def multinomial(
         return values.reshape((*weights.shape[:-1], int(num_samples)))
 
     found = _tensor(drawn_for(draw, input._value()))
-    return found if out is None else write_all("multinomial", None, (input,), found, out)
+    return found if out is None else write_outputs("multinomial", None, (input,), found, out)
 
 
 def _gamma_gradient(ct: Any, out: Any, shapes: Any, values: Any) -> tuple[Any, Any]:

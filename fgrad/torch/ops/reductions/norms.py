@@ -14,8 +14,8 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of
-from fgrad.torch.ops.table.answers import IN_PYTHON
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded

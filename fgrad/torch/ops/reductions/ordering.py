@@ -24,7 +24,7 @@ from fgrad.torch.ops.reductions import reductions
 from fgrad.torch.ops.reductions.extrema import check_kernel, picked, place_of_largest, shared
 from fgrad.torch.ops.reductions.quickselect import quick_selected
 from fgrad.torch.ops.reductions.reductions import check_nonempty
-from fgrad.torch.ops.table.answers import IN_PYTHON
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
 from fgrad.torch.ops.table.overloads import overload
@@ -238,7 +238,7 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
         "output {output}",
         "values must be of same type as input",
         "indices must be of scalar type Long",
-        memory=Memory.APART,
+        memory=Memory.DISJOINT,
     )
 )
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Operands of one shape, and rules of functions that do not know of broadcasting."""
+"""Broadcasting of operands, and derivative rules that need not handle it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -30,8 +30,7 @@ def derivative(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give an elementwise function the pull-back ``vjp(ct, out, *arrays)``, which reads what PyTorch's reads.
 
-    The push-forward is its transpose unless one is given.  Shapes are made one outside, so that neither knows of
-    broadcasting.
+    The push-forward is its transpose unless one is given.  Arrays are broadcast outside, so neither handles it.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Kinds of numbers: which of them an operation takes."""
+"""Kinds of numbers, and checks of those that an operation takes."""
 
 import functools
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from fgrad.mutable.values.evaluation import concrete, is_abstract
 
 
 def is_integer(x: Any) -> bool:
-    """Whether an operand is an integer or a boolean, or a tensor of such."""
+    """Whether an operand is an integer or a boolean, or a tensor of these."""
     return not x._type.inexact if isinstance(x, Tensor) else isinstance(x, int)
 
 
@@ -22,7 +22,7 @@ def _is_bool(x: Any) -> bool:
 
 
 def check_divisor(dividend: Any, divisor: Any) -> None:
-    """Raise PyTorch's error for a division of integers by zero, where the divisor's elements are known."""
+    """Raise PyTorch's error for a division of integers by zero, if the divisor's elements are known."""
     if not (is_integer(dividend) and is_integer(divisor)) or (_is_bool(dividend) and _is_bool(divisor)):
         return
     if isinstance(divisor, Tensor):
@@ -38,7 +38,7 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
     """Raise PyTorch's error for an array of a kind that an operation does not take.
 
     Arguments:
-      kernel: PyTorch's name of the work, as the error has it.
+      kernel: PyTorch's name of the kernel, for the error.
       kinds: the kinds it takes: "b" booleans, "i" integers, "f" floating point, "c" complex.
     """
     for x in arrays:
@@ -47,28 +47,28 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
 
 
 def check_wide(kernel: str, x: Any) -> None:
-    """Raise PyTorch's error for numbers of 16 bits, and for what is no real floating-point number."""
+    """Raise PyTorch's error for all but real floating-point numbers of 32 bits or more."""
     if x.dtype.itemsize < 4 or kind(x) != "f":
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is a floating-point one of 16 bits."""
+    """Whether a type is floating-point with 16 bits."""
     return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
 
 
 def single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
+    """Make a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
 
     @functools.wraps(function)
     def computed(*arrays: Any, **named: Any) -> Any:
         half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
         if half is None:
             return function(*arrays, **named)
-        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
-        if isinstance(found, tuple):
-            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
-        return lax.convert_element_type(found, half)
+        result = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
+        if isinstance(result, tuple):
+            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in result])
+        return lax.convert_element_type(result, half)
 
     return computed
 

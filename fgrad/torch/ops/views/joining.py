@@ -71,7 +71,7 @@ def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
 @operation(
     "CatBackward0",
     name="_cat",
-    known_as="cat",
+    error_name="cat",
     many=_cat_of_many,
     promote=common,
     strides=_strides,
@@ -146,7 +146,13 @@ def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
 
 
 @operation(
-    "StackBackward0", name="_stack", known_as="stack", many=_stack_of_many, promote=common, method=False, function=False
+    "StackBackward0",
+    name="_stack",
+    error_name="stack",
+    many=_stack_of_many,
+    promote=common,
+    method=False,
+    function=False,
 )
 def _stack(tensors: Arrays, dim: int) -> Any:
     return jnp.stack(tensors, dim)  # type: ignore[arg-type]

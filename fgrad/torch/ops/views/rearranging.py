@@ -15,7 +15,7 @@ from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.ops.creation.copying import clone, laid_out
 from fgrad.torch.ops.creation.creation import made, sizes_of
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
-from fgrad.torch.ops.table.answers import IN_PYTHON
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.signature import spread_ints

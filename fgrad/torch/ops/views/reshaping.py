@@ -10,8 +10,8 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.table.answers import CLOSED, IN_PYTHON, in_python
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.dispatch import CLOSED, IN_PYTHON, in_python
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views.views import expand, reshape, unsqueeze, view_sizes
 

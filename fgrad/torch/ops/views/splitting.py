@@ -14,7 +14,7 @@ from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.table.answers import UNLISTED, in_python
+from fgrad.torch.ops.table.dispatch import UNLISTED, in_python
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import checked_ints

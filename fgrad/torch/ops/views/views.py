@@ -15,7 +15,7 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.mutable.types.type_names import tensor_type_name, type_name
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, composite, view
