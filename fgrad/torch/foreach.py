@@ -115,7 +115,7 @@ def _made(name: str, function: Callable[..., Any], accepts_elements: bool) -> Ca
         if "self" in kwargs:
             args = (kwargs.pop("self"), *args)
         tensors = next(filter(_is_list, args), None)
-        # a number may stand before the list, as what is raised to the powers in it
+        # a number may come first: the base of the powers in the list
         if tensors is None or not (_is_list(args[0]) or isinstance(args[0], int | float | complex)):
             given = type_name(args[0]) if args else "nothing"
             raise TypeError(f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {given}")

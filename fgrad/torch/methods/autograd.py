@@ -152,11 +152,11 @@ def _set_grad(self: Tensor, value: Any) -> None:
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
-    wanted = self.__dict__.get("_grad_dtype", self._type.dtype)
-    if wanted is not None and value._type.dtype is not wanted:
+    grad_dtype = self.__dict__.get("_grad_dtype", self._type.dtype)
+    if grad_dtype is not None and value._type.dtype is not grad_dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(value._type.dtype.numpy)}' to a tensor with "
-            f"grad_dtype '{wanted.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
+            f"grad_dtype '{grad_dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
             "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
             "allow any "
             "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break "

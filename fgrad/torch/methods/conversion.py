@@ -262,14 +262,14 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     Source: `torch.Tensor.to <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html>`_.
     """
     device, dtype, _, copy, memory_format = to_arguments(args, kwargs)
-    wanted = self._type.dtype if dtype is None else dtype
+    element_type = self._type.dtype if dtype is None else dtype
     if device is not None:
         target = devices.device(device)
         if target.type != "meta":
             devices.jax_device(target)
         if devices.settled(target) != self.device:
-            return moved(self, target, wanted, format_strides(self, memory_format or preserve_format))
-    return _of_type(self, wanted, memory_format, bool(copy))
+            return moved(self, target, element_type, format_strides(self, memory_format or preserve_format))
+    return _of_type(self, element_type, memory_format, bool(copy))
 
 
 def _of_type(self: Tensor, dtype: Dtype, memory_format: Any = None, copy: bool = False) -> Tensor:
@@ -317,12 +317,12 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         return dtypes.tensor_type(self._type.dtype, self.device.type)
     # a legacy class such as ``torch.FloatTensor`` has a dtype
-    wanted = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
-    if isinstance(wanted, type):
-        raise ValueError(f"invalid type: '{wanted.__name__}'")
-    if not isinstance(wanted, Dtype):
+    element_type = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
+    if isinstance(element_type, type):
+        raise ValueError(f"invalid type: '{element_type.__name__}'")
+    if not isinstance(element_type, Dtype):
         raise TypeError("dtype must be a type, str, or dtype object")
-    return to(self, wanted)
+    return to(self, element_type)
 
 
 Tensor.type = _type  # type: ignore[attr-defined]

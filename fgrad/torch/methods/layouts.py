@@ -75,7 +75,7 @@ def is_shared(self: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> NoReturn:
-    """Refuse, as PyTorch does where there is no GPU.
+    """Raise PyTorch's error for machines without a GPU.
 
     Raises:
       RuntimeError: always.
@@ -129,7 +129,7 @@ def get_device(input: Any) -> int:
 
 @as_method(METHOD_IN_PYTHON)
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
+    """A copy in another shape with as many elements; deprecated in PyTorch."""
     warn("non-inplace resize is deprecated")
     return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes)
 

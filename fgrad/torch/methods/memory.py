@@ -110,7 +110,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 @method
 def storage_offset(self: Tensor) -> int:
-    """Where its first element lies in the storage."""
+    """The position of its first element in the storage."""
     return self._geometry_of().offset
 
 
@@ -163,8 +163,8 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     if name in ("channels_last", "channels_last_3d"):
         if len(geometry.sizes) != (4 if name == "channels_last" else 5):
             return False
-        wanted = channels_last(geometry.sizes, name)
-        return all(a == b or n == 1 for a, b, n in zip(geometry.strides, wanted, geometry.sizes, strict=True))
+        expected = channels_last(geometry.sizes, name)
+        return all(a == b or n == 1 for a, b, n in zip(geometry.strides, expected, geometry.sizes, strict=True))
     return geometry.contiguous
 
 
@@ -209,7 +209,7 @@ def storage(self: Tensor) -> TypedStorage:
 @method
 @as_method(METHOD_IN_PYTHON)
 def storage_type(self: Tensor) -> Any:
-    """PyTorch's former class of such storages."""
+    """PyTorch's former class of typed storages."""
     warn_of_types()
     return former_class(self._type.dtype)
 
@@ -225,18 +225,18 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
-    wanted = spread_ints(sizes, "resize_", "size", 1)
-    check_sizes(wanted)
-    number_of_elements(wanted)
-    strides = contiguous_strides(wanted)
+    new_sizes = spread_ints(sizes, "resize_", "size", 1)
+    check_sizes(new_sizes)
+    number_of_elements(new_sizes)
+    strides = contiguous_strides(new_sizes)
     if memory_format is not None:
         if memory_format.name == "preserve_format":
             raise RuntimeError("Unsupported memory formatPreserve")
         if memory_format.name != "contiguous_format":
-            strides = channels_last(wanted, memory_format.name)
-    if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
+            strides = channels_last(new_sizes, memory_format.name)
+    if new_sizes == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
-    resize(self, wanted, strides)
+    resize(self, new_sizes, strides)
     self._bump("resize_", here(2))
     return self
 
@@ -286,8 +286,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     other = source if isinstance(source, Tensor) else None
     check_inplace(self, True)
     if other is not None and other._type.dtype is not self._type.dtype:
-        dtype, own = (_IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self))
-        raise RuntimeError(f"Could not set tensor of type {dtype} to a tensor of type {own}")
+        source_name, own_name = (
+            _IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self)
+        )
+        raise RuntimeError(f"Could not set tensor of type {source_name} to a tensor of type {own_name}")
     storage = source._storage if other is not None else source._cell
     if size is None:
         geometry = other._geometry_of() if other is not None else Geometry((storage.count,), (1,), 0, self._type.dtype)

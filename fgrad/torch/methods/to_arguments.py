@@ -40,11 +40,11 @@ def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
     """
     if len(args) > 4:
         raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
-    given, first = args, args[0] if args else kwargs.get("tensor")
+    arguments, first = args, args[0] if args else kwargs.get("tensor")
     if isinstance(first, bool | float | complex):
         # PyTorch takes a number for its type, except that an integer is a device
         first = type(first)
-        given = (first, *args[1:])
+        arguments = (first, *args[1:])
     if isinstance(first, Tensor):
         form = _of_tensor
     elif isinstance(first, dtype) or _is_python_type(first):
@@ -52,7 +52,7 @@ def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
     else:
         form = _of_device
     try:
-        device_, dtype_, non_blocking, copy, format = form(*given, **kwargs)
+        device_, dtype_, non_blocking, copy, format = form(*arguments, **kwargs)
     except TypeError:
         raise unfit(args, kwargs) from None
     if _is_python_type(dtype_):
@@ -74,9 +74,9 @@ def _is_python_type(value: Any) -> bool:
 
 def unfit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError:
     """PyTorch's error, with the types of the arguments."""
-    given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
+    types = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
     # PyTorch puts a comma after keyword arguments that stand alone
-    return TypeError(_TO.format(got=f"{given}, " if kwargs and not args else given))
+    return TypeError(_TO.format(got=f"{types}, " if kwargs and not args else types))
 
 
 def _kind(value: Any) -> str:

@@ -22,7 +22,7 @@ def load_library(path: str) -> None:
     """Refuse a library of operations in machine code.
 
     Raises:
-      OSError: always; who loads one without need goes on without it.
+      OSError: always, so that programs with a fallback use it.
     """
     raise OSError(f"torch.ops.load_library: {path} is machine code for PyTorch, which cannot run here.")
 

@@ -37,7 +37,7 @@ def _exp2(x: Any) -> Any:
 
 @operation("Exp2Backward0", promote=inexact, strides=elementwise, inplace=True)
 def exp2(input: Array) -> Any:
-    """Two to a power.
+    """2 to the power of the elements.
 
     Source: `torch.exp2 <https://docs.pytorch.org/docs/stable/generated/torch.exp2.html>`_.
     """
@@ -112,7 +112,7 @@ def _log_of_sum(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
     difference = x - y
     larger = jnp.maximum(x, y) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, x, y)
     smaller = -abs(difference) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, -difference, difference)
-    # infinities of one sign cancel in the difference, and are the sum
+    # equal infinities give NaN in the difference; their sum is the result
     return jnp.where(jnp.isnan(difference), x + y, larger + log1p(exp(smaller)))
 
 
@@ -156,7 +156,7 @@ def _times_log_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 @derivative(_times_log_pullback)
 def _times_log(x: Any, y: Any) -> Any:
-    """``xlogy`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    """``xlogy`` as a linear function of ``x``, so that the pull-back has a transpose."""
     return _product_with_log(x, y)
 
 
@@ -272,7 +272,7 @@ def _logit_within(eps: float | None) -> Any:
 
 @operation("LogitBackward0", promote=inexact, strides=elementwise, inplace=True)
 def logit(input: Array, eps: float | None = None) -> Any:
-    """The inverse of the logistic function; with ``eps`` of the input clamped to ``[eps, 1 - eps]``.
+    """The inverse of the logistic function; with ``eps``, of the input clamped to ``[eps, 1 - eps]``.
 
     Source: `torch.logit <https://docs.pytorch.org/docs/stable/generated/torch.logit.html>`_.
     """

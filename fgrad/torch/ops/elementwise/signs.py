@@ -19,7 +19,7 @@ from fgrad.torch.ops.table.table import Array, Number, Operand, composite, opera
 
 
 def _direction(x: Any) -> Any:
-    """The sign, 0 for what is no number; of a complex number, the number of modulus 1 in its direction."""
+    """The sign, 0 for NaN; for a complex number, the number of modulus 1 in its direction."""
     if kind(x) == "b":
         return x
     return jnp.where(jnp.isnan(x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
@@ -85,7 +85,7 @@ def sgn(input: Array) -> Any:
 
 @operation(strides=elementwise, out=BOOLEAN)
 def signbit(input: Array) -> Any:
-    """Whether the sign is minus, of -0 too.
+    """Whether the sign is negative, including that of -0.
 
     Source: `torch.signbit <https://docs.pytorch.org/docs/stable/generated/torch.signbit.html>`_.
     """
@@ -169,7 +169,7 @@ def _nextafter(x: Any, y: Any) -> Any:
 
 @operation("NextafterBackward0", promote=common, strides=elementwise, inplace=True)
 def nextafter(input: Array, other: Array) -> Any:
-    """The next number from ``input`` towards ``other``.
+    """The next representable number from ``input`` towards ``other``.
 
     Source: `torch.nextafter <https://docs.pytorch.org/docs/stable/generated/torch.nextafter.html>`_.
     """

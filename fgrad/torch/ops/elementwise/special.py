@@ -1,6 +1,6 @@
-"""Special functions: error functions, gamma functions and their relatives.
+"""Special functions: error functions, gamma functions and others.
 
-Those that ``torch`` has only in ``torch.special`` stand in the table under "special." and are gathered there.
+Those that only ``torch.special`` has are in the table under "special.".
 """
 
 import math
@@ -25,13 +25,13 @@ from fgrad.torch.ops.table.table import Array, Number, Operand, composite, opera
 # -- error functions -------------------------------------------------------------------------------------------------
 
 
-def _bell(x: Any) -> Any:
-    """The slope of the error function."""
+def _erf_derivative(x: Any) -> Any:
+    """The derivative of the error function."""
     return in_float(lambda y: y * np.asarray(2 / math.sqrt(math.pi), y.dtype), lax.exp(-(x * x)))
 
 
-_erf = rounded_once(lax.erf, lambda ct, out, x: (_bell(x) * ct,))
-_erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_bell(x) * ct,))
+_erf = rounded_once(lax.erf, lambda ct, out, x: (_erf_derivative(x) * ct,))
+_erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_erf_derivative(x) * ct,))
 
 
 @operation("ErfBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
@@ -94,7 +94,7 @@ def erfcx(input: Array) -> Any:
 
 @composite(method=False, function=False, namespace="special", out=CAST)
 def ndtr(input: Array) -> Tensor:
-    """The distribution function of the normal distribution.
+    """The cumulative distribution function of the normal distribution.
 
     Source: `torch.special.ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtr>`_.
     """
@@ -108,7 +108,7 @@ def _ndtri(x: Any) -> Any:
 
 @special("ndtri", "SpecialNdtriBackward0")
 def ndtri(input: Array) -> Any:
-    """The inverse of the distribution function of the normal distribution.
+    """The inverse of the cumulative distribution function of the normal distribution.
 
     Source: `torch.special.ndtri <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtri>`_.
     """
@@ -123,7 +123,7 @@ def _log_ndtr(x: Any) -> Any:
 
 @special("log_ndtr", "SpecialLogNdtrBackward0")
 def log_ndtr(input: Array) -> Any:
-    """The logarithm of the distribution function of the normal distribution.
+    """The logarithm of the cumulative distribution function of the normal distribution.
 
     Source: `torch.special.log_ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.log_ndtr>`_.
     """
@@ -161,7 +161,7 @@ def lgamma(input: Array) -> Any:
 
 @derivative(lambda ct, out, x: (ct * _digamma(x),))
 def _lgamma(x: Any) -> Any:
-    # XLA's in single precision is 5e-7 at 1, where the logarithm is 0
+    # in single precision XLA gives 5e-7 at 1, where the logarithm is 0
     return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
 
 
@@ -181,7 +181,7 @@ def digamma(input: Array) -> Any:
 
 
 def _trigamma(x: Any) -> Any:
-    """By reflection where ``x`` is below a half: the series is for positive numbers."""
+    """The derivative of ``digamma``; below 1/2 by reflection, since the series is for positive numbers."""
     low = x < 0.5
     sine = jnp.sin(np.pi * x)
     series = lax.zeta(lax.full_like(x, 2), jnp.where(low, 1 - x, x))
@@ -189,30 +189,30 @@ def _trigamma(x: Any) -> Any:
 
 
 def _below_one(x: Any) -> Any:
-    """How many steps of one lead from a number to the interval [1, 2), 0 for larger ones."""
+    """How many steps of 1 lead from a number up to the interval [1, 2); 0 for larger numbers."""
     return jnp.maximum(jnp.ceil(1 - lax.stop_gradient(x)), 0)
 
 
 def _first_terms(order: Any, x: Any) -> Any:
-    """The terms of the Hurwitz zeta function at places below one."""
+    """The sum of the terms of the Hurwitz zeta function below 1."""
 
-    # the derivative with respect to the order is not known: that of the rest of the sum says so
+    # the derivative with respect to the order is unknown; the rest of the sum raises the error for it
     @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _first_terms(order + 1, x)))
     def terms(order: Any, x: Any) -> Any:
         steps = _below_one(x)
 
-        def step(found: Any) -> Any:
-            total, k = found
-            return total + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+        def step(state: Any) -> Any:
+            sum_, k = state
+            return sum_ + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
 
         zero = lax.full((), 0, x.dtype)
-        return lax.while_loop(lambda found: jnp.any(found[1] < steps), step, (lax.full_like(x, 0), zero))[0]
+        return lax.while_loop(lambda state: jnp.any(state[1] < steps), step, (lax.full_like(x, 0), zero))[0]
 
     return terms(order, x)
 
 
 def _hurwitz(order: Any, x: Any) -> Any:
-    """The Hurwitz zeta function; XLA's series is for arguments that are not far below zero."""
+    """The Hurwitz zeta function; XLA's series is not for arguments far below zero."""
     return in_float(lambda order, x: _first_terms(order, x) + lax.zeta(order, x + _below_one(x)), order, x)
 
 
@@ -300,17 +300,17 @@ def mvlgamma(input: Array, p: int) -> Any:
     return of_dimension(input)
 
 
-def _at_limits(function: Any, least: int, order: Any, x: Any) -> Any:
-    """An incomplete gamma function, also at limits that XLA leaves undefined; ``least`` is its value at 0.
+def _at_limits(function: Any, value_at_zero: int, order: Any, x: Any) -> Any:
+    """An incomplete gamma function, including the limits that XLA leaves undefined.
 
     Source: PyTorch: aten/src/ATen/native/Math.h, calc_igamma
     """
-    found = function(order, x)
+    value = function(order, x)
     undefined = (x < 0) | (jnp.isinf(order) & jnp.isinf(x)) | (order < 0)
-    begins = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
-    ends = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
-    found = jnp.where(jnp.isinf(order) & undefined, jnp.nan, found)
-    return jnp.where(begins, least, jnp.where(ends, 1 - least, found))
+    at_zero = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
+    at_infinity = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
+    value = jnp.where(jnp.isinf(order) & undefined, jnp.nan, value)
+    return jnp.where(at_zero, value_at_zero, jnp.where(at_infinity, 1 - value_at_zero, value))
 
 
 @operation("IgammaBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
@@ -381,7 +381,7 @@ def _times_log1p_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 @derivative(_times_log1p_pullback)
 def _times_log1p(x: Any, y: Any) -> Any:
-    """``xlog1py`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
+    """``xlog1py`` as a linear function of ``x``, so that the pull-back has a transpose."""
     return _product_with_log1p(x, y)
 
 

@@ -126,7 +126,7 @@ def acosh(input: Array) -> Any:
 
     Source: `torch.acosh <https://docs.pytorch.org/docs/stable/generated/torch.acosh.html>`_.
     """
-    # PyTorch's slope of real numbers has the other sign below -1, where there is no value
+    # below -1, where real numbers have no value, PyTorch's derivative has the opposite sign
     return lax.acosh(input) if jnp.iscomplexobj(input) else _acosh(input)
 
 
@@ -180,7 +180,7 @@ add_alias("arctan2", "atan2")
 def _sinc_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     scaled = x * np.asarray(math.pi, x.dtype)
     squared = x * scaled
-    # the quotient is finite everywhere, so that the transpose is too
+    # the quotient is finite everywhere, so that its transpose is too
     slope = (scaled * jnp.cos(scaled) - jnp.sin(scaled)) / jnp.where(squared == 0, 1, squared)
     return (jnp.where(squared == 0, 0, ct * slope),)
 

@@ -46,7 +46,7 @@ _SCATTER_SIGNATURES = (
 
 
 def leading_part(src: Any, index: Any) -> Any:
-    """The values that the index uses: as many along each axis as it has itself."""
+    """The part of the values that the index covers, which has its shape."""
     return src[tuple([slice(n) for n in index.shape])]
 
 

@@ -18,8 +18,8 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant, is_abstract
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import copy_, fill_
-from fgrad.torch.ops.creation.creation import elements_of, made
-from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.creation.creation import elements_of, tensor_from_array
+from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.views.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
@@ -55,7 +55,7 @@ def _integer(x: Any) -> bool:
 def _as_index(x: Any) -> Any:
     """Sequences of numbers and NumPy arrays as tensors, and tensors of a single integer as numbers."""
     if isinstance(x, np.ndarray | list | tuple | range):
-        x = made_of(x if isinstance(x, np.ndarray) else list(x))
+        x = tensor_from_data(x if isinstance(x, np.ndarray) else list(x))
         if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
             x = x.to(dtypes.int64)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
@@ -93,7 +93,7 @@ class _Cursor:
     def flagged(self, flag: bool) -> None:
         """Add a new axis, with one element if the flag is set, else none."""
         self.result = unsqueeze(self.result, self.axis)
-        self.indexed(made(np.asarray([0] if flag else [], np.int64), dtypes.int64))
+        self.indexed(tensor_from_array(np.asarray([0] if flag else [], np.int64), dtypes.int64))
 
     def selected(self, x: int, position: int) -> None:
         self.result = _selected(self.result, x, position, self.axis)
@@ -243,8 +243,8 @@ def _as_tensor(tensor: Tensor, value: Any) -> Tensor:
 
 def copy_to(target: Tensor, value: Tensor) -> None:
     """``copy_`` of a value, without its leading axes of size 1."""
-    wanted = target._type.shape
-    if value._type.shape == wanted:
+    shape = target._type.shape
+    if value._type.shape == shape:
         copy_(target, value)
         return
     if not value._type.shape:
@@ -252,8 +252,8 @@ def copy_to(target: Tensor, value: Tensor) -> None:
         fill_(target, value)
         return
     source = view_sizes(value, _without_leading_ones(value._type.shape))
-    shape = source._type.shape
-    copy_(target, source if shape == wanted else expand(source, wanted))
+    source_shape = source._type.shape
+    copy_(target, source if source_shape == shape else expand(source, shape))
 
 
 def _without_leading_ones(shape: Ints) -> Ints:

@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.overlap import in_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.creation.creation import empty, made
+from fgrad.torch.ops.creation.creation import empty, tensor_from_array
 from fgrad.torch.ops.table.dispatch import IN_PYTHON, UNLISTED
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -56,7 +56,7 @@ def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device
     element_type = dtypes.int64 if dtype is None else dtypes.argument(dtype, function)
     if element_type not in (dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"{function}\" not implemented for '{element_type.scalar_name}'")
-    return made(np.stack(indices_of(row, offset, col)), element_type, device)
+    return tensor_from_array(np.stack(indices_of(row, offset, col)), element_type, device)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.table import composite
 
@@ -42,5 +42,5 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = list(itertools.accumulate(reversed((*sizes[1:], 1)), operator.mul))[::-1] if sizes else []
     device = indices.device
-    quotients = indices.unsqueeze(-1).floor_divide(made_of(steps, dtypes.int64, device))
-    return (quotients % made_of(sizes, dtypes.int64, device)).unbind(-1)
+    quotients = indices.unsqueeze(-1).floor_divide(tensor_from_data(steps, dtypes.int64, device))
+    return (quotients % tensor_from_data(sizes, dtypes.int64, device)).unbind(-1)

@@ -1,4 +1,4 @@
-"""Softmax and its relatives, whose backward reads the result only."""
+"""``softmax`` and ``log_softmax``, whose backward reads only the result."""
 
 from typing import Any
 

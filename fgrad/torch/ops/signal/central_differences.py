@@ -4,7 +4,7 @@ from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.reductions.cumulative import _over, _times
+from fgrad.torch.ops.reductions.cumulative import _over_number, _times_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import Array, composite
@@ -51,13 +51,15 @@ def _even(input: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
         return slice_axis(input, dim, start, end, 1)
 
     n = input.shape[dim]
-    middle = _over(_over(at(2) - at(0, n - 2), step), 2)
+    middle = _over_number(_over_number(at(2) - at(0, n - 2), step), 2)
     if edge_order == 1:
         first, last = at(1, 2) - at(0, 1), at(n - 1) - at(n - 2, n - 1)
     else:
-        first = _times(at(0, 1), -1.5) + _times(at(1, 2), 2.0) - _times(at(2, 3), 0.5)
-        last = _times(at(n - 3, n - 2), 0.5) - _times(at(n - 2, n - 1), 2.0) + _times(at(n - 1), 1.5)
-    return cat((_over(first, step), middle, _over(last, step)), dim)
+        first = _times_number(at(0, 1), -1.5) + _times_number(at(1, 2), 2.0) - _times_number(at(2, 3), 0.5)
+        last = (
+            _times_number(at(n - 3, n - 2), 0.5) - _times_number(at(n - 2, n - 1), 2.0) + _times_number(at(n - 1), 1.5)
+        )
+    return cat((_over_number(first, step), middle, _over_number(last, step)), dim)
 
 
 def _uneven(input: Tensor, dim: int, coordinates: Tensor, edge_order: int) -> Tensor:

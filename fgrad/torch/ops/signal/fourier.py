@@ -12,7 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.copying import converted, laid_out
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, floating, of_kind
 from fgrad.torch.ops.table.overloads import Overload, overload
@@ -161,7 +161,7 @@ def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = No
       input: the tensor.
       n: the number of points, to which the axis is cut or padded with zeros.
       dim: the axis.
-      norm: "backward" scales the inverse, "forward" this one, "ortho" both.
+      norm: "backward" scales the inverse transform, "forward" this one, "ortho" both.
 
     Source: `torch.fft.fft <https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html>`_.
     """
@@ -339,7 +339,7 @@ for _transform, _name in (
 def _frequencies(indices: np.ndarray, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     element_type = dtypes.get_default_dtype() if dtype is None else dtypes.argument(dtype, "fftfreq")
     factor = element_type.numpy.type(1 / (n * d)) if n else 1
-    return made(indices.astype(element_type.numpy) * factor, element_type, device, requires_grad)
+    return tensor_from_array(indices.astype(element_type.numpy) * factor, element_type, device, requires_grad)
 
 
 @_fft(dispatch=UNLISTED, out=floating("fftfreq requires a floating point or complex dtype"))

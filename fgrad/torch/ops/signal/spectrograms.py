@@ -171,7 +171,7 @@ def _check_signal(input: Tensor, framing: _Framing, call: str) -> None:
 
 @overload("unfold_backward", "UnfoldBackwardBackward0")
 def _overlapped(frames: Array, length: int, step: int) -> Any:
-    """The sum of frames (N, frames, size) that start ``step`` apart, in a signal of a length."""
+    """The sum of overlapping frames (N, frames, size), whose starts are at multiples of ``step``."""
     batch, count, size = frames.shape
     indices = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
     return jnp.zeros((batch, length), frames.dtype).at[:, indices].add(frames, mode="promise_in_bounds")

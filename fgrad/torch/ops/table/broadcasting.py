@@ -1,6 +1,6 @@
 """Broadcasting of operands, and derivative rules that need not handle it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -23,6 +23,13 @@ def aligned(*arrays: Any) -> list[Any]:
     """The arrays broadcast to one shape."""
     check_broadcast(*arrays)
     return jnp.broadcast_arrays(*arrays)
+
+
+def sum_to(ct: Any, shape: Sequence[int]) -> Any:
+    """The cotangent of an array of a shape from that of the array broadcast."""
+    ct = jnp.sum(ct, tuple(range(ct.ndim - len(shape))))
+    axes = tuple([i for i, n in enumerate(shape) if n == 1 != ct.shape[i]])
+    return jnp.sum(ct, axes, keepdims=True)
 
 
 def derivative(

@@ -63,6 +63,6 @@ def _overflows(value: Any, dtype: Dtype) -> bool:
     if dtype.is_floating_point:
         return abs(value) != float("inf") and abs(value) > _greatest(dtype)
     bounds = np.iinfo(dtype.numpy)
-    # a negative number may stand for the unsigned one that has its bits
+    # a negative number may be given for the unsigned one with the same bits
     least = bounds.min if bounds.min else -int(bounds.max)
     return not least <= value <= bounds.max

@@ -49,7 +49,7 @@ def sym_min(a: Any, b: Any) -> Any:
 
 @composite(method=False, dispatch=_SYMBOLIC)
 def sym_not(a: Any) -> bool:
-    """The opposite of a truth value."""
+    """The negation of a boolean."""
     return not a
 
 

@@ -1,9 +1,9 @@
-"""Splitting whose pieces are no views for autograd, although they share memory: see NOTE [Unsafe pieces].
+"""Splits whose pieces share memory but are not views for autograd: see NOTE [Unsafe pieces].
 
 NOTE [Unsafe pieces]
 A piece has a version counter of its own and no base, so a write to it is an ordinary one: its node does not become
-``CopySlices``, and what was saved of the whole or of another piece is not checked.  It is for results that nobody else
-holds, such as the gates of a recurrent cell.
+``CopySlices``, and saved values of the input or of other pieces are not checked.  It is for results that nothing else
+refers to, such as the gates of a recurrent cell.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def _unsafe_split_with_sizes(input: Array, lengths: tuple[int, ...], dim: int) -
 
 
 def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
-    """An axis counted from the first, and its size."""
+    """The non-negative index of an axis, and its size."""
     shape = input._type.shape
     if not shape:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
@@ -37,7 +37,7 @@ def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
 
 @composite(out=NOT_TAKEN)
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of length ``split_size`` along an axis, the last maybe shorter, which are no views for autograd.
+    """Pieces of length ``split_size`` along an axis, the last maybe shorter, which autograd does not treat as views.
 
     Raises:
       RuntimeError: ``split_size`` is negative, or zero where the axis is not.
@@ -60,10 +60,10 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...
 
 @composite()
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of these lengths along an axis, which are no views for autograd.
+    """Pieces of given lengths along an axis, which autograd does not treat as views.
 
     Raises:
-      RuntimeError: a length is negative, or they are not as long as the axis together.
+      RuntimeError: a length is negative, or they do not add up to the size of the axis.
 
     >>> import fgrad.torch as torch
     >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
@@ -85,7 +85,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple
 
 @composite(out=NOT_TAKEN)
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` pieces of equal length along an axis, which are no views for autograd.
+    """At most ``chunks`` pieces of equal length along an axis, which autograd does not treat as views.
 
     Raises:
       RuntimeError: ``chunks`` is not positive.
