@@ -15,9 +15,11 @@ from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.creation.spacing import evenly_spaced, rounded
 from fgrad.torch.ops.table.dispatch import UNLISTED
+from fgrad.torch.ops.table.kinds import is_complex
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
+from fgrad.torch.random.scalars import not_implemented
 
 _ARANGE_SIGNATURES = tuple(
     f"{bounds}, *, {out}torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
@@ -58,20 +60,7 @@ def arange(
 
     Source: `torch.arange <https://docs.pytorch.org/docs/stable/generated/torch.arange.html>`_.
     """
-    if not bounds and "end" not in named:
-        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
-    for i, x in enumerate(bounds):
-        if not isinstance(x, int | float | np.number | Tensor):
-            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
-            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
-    numbers = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
-    start, end, step = 0, named.get("end"), named.get("step", 1)
-    if len(numbers) == 1:
-        start, end = (numbers[0], end) if "end" in named else (start, numbers[0])
-    elif numbers:
-        start, end, step = (*numbers, step)[:3]
-    start = named.get("start", start)
-    assert end is not None
+    start, end, step = _range_bounds(bounds, named)
     integers = all(isinstance(x, int) for x in (start, end, step))
     if dtype is not None:
         element_type = dtypes.argument(dtype, "arange")
@@ -84,7 +73,7 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     _check_steps(start, end, step)
     if element_type is dtypes.bool_ or element_type.is_complex:
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{element_type.scalar_name}'")
+        raise not_implemented("arange_cpu", element_type.numpy)
     if element_type.numpy.kind in "iu":
         start, end, step = int(start), int(end), int(step)
         if not step:
@@ -103,6 +92,23 @@ def arange(
     return _written_to(
         tensor_from_array(start + np.arange(count, dtype=exact) * step, element_type, device, requires_grad), out
     )
+
+
+def _range_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """``start``, ``end`` and ``step`` from the arguments of ``arange``."""
+    if not bounds and "end" not in named:
+        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
+    for i, x in enumerate(bounds):
+        if not isinstance(x, int | float | np.number | Tensor):
+            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
+            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
+    numbers = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
+    start, end, step = 0, named.get("end"), named.get("step", 1)
+    if len(numbers) == 1:
+        start, end = (numbers[0], end) if "end" in named else (start, numbers[0])
+    elif numbers:
+        start, end, step = (*numbers, step)[:3]
+    return named.get("start", start), end, step
 
 
 def _written_to(numbers: Tensor, out: Tensor | None) -> Tensor:
@@ -186,7 +192,7 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
     if any(ranks.values()):
         shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
         raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
-    complex_given = _is_complex(start) or _is_complex(end)
+    complex_given = is_complex(start) or is_complex(end)
     if dtype is not None:
         element_type = dtypes.argument(dtype, function)
         if complex_given and not element_type.is_complex:
@@ -208,7 +214,7 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
         raise ValueError("Overflow when unpacking long long")
     check_storage((max(steps, 0),), element_type.itemsize)
     if element_type in _WITHOUT_LOOP and steps > 1:
-        raise NotImplementedError(f"\"{function}_cpu\" not implemented for '{element_type.scalar_name}'")
+        raise not_implemented(f"{function}_cpu", element_type.numpy)
     return element_type
 
 
@@ -225,10 +231,6 @@ def _is_number(bound: Any) -> bool:
     if isinstance(bound, int) and not -LARGEST - 1 <= bound <= 2 * LARGEST + 1:
         raise OverflowError("int too big to convert")
     return isinstance(bound, Tensor | int | float | complex | np.number | np.bool_)
-
-
-def _is_complex(bound: Any) -> bool:
-    return bound._type.dtype.is_complex if isinstance(bound, Tensor) else isinstance(bound, complex)
 
 
 def _is_count(steps: Any) -> bool:

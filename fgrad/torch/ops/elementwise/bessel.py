@@ -14,9 +14,11 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
+from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.ops.elementwise.modified_bessel import bessel_i0, bessel_i1
+from fgrad.torch.ops.table.kinds import is_half, kind
 from fgrad.torch.ops.table.table import Fixed, operation
+from fgrad.torch.random.scalars import not_implemented
 
 Coefficients = Sequence[float]
 
@@ -149,9 +151,8 @@ def _enter(name: str, doc: str) -> Callable[[Callable[..., Any]], None]:
 
     def enter(function: Callable[..., Any]) -> None:
         def kernel(input: Fixed) -> Any:
-            scalar_name = from_numpy(input.dtype).scalar_name
-            if scalar_name in ("Half", "BFloat16") or input.dtype.kind == "c":
-                raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_name}'")
+            if is_half(input.dtype) or kind(input) == "c":
+                raise not_implemented(f"{name}_cpu", input.dtype)
             return function(input if input.dtype.kind == "f" else input.astype(get_default_dtype().numpy))
 
         kernel.__doc__ = (

@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
 from fgrad.torch.ops.table.broadcasting import check_broadcast, derivative
-from fgrad.torch.ops.table.kinds import check_kinds, is_integer, kind
+from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
 from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.promotions import common, inexact
@@ -171,11 +171,7 @@ def square_(input: Any) -> Tensor:
 
 
 def _double_dtype(*operands: Any) -> Dtype:
-    return complex128 if any(_is_complex(x) for x in operands) else float64
-
-
-def _is_complex(x: Any) -> bool:
-    return x._type.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
+    return complex128 if any(is_complex(x) for x in operands) else float64
 
 
 def _as_dtype(x: Any, dtype: Dtype) -> Any:

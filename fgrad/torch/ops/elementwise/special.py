@@ -11,16 +11,15 @@ from jax import lax, numpy as jnp, scipy as jsp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
-from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS
+from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS, overloads_with_numbers, times_log
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
-from fgrad.torch.ops.table.kinds import check_kinds, check_wide
+from fgrad.torch.ops.table.kinds import check_floating, check_kinds, check_wide
 from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
-from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
+from fgrad.torch.ops.table.table import Array, Operand, composite, operation
 
 # -- error functions -------------------------------------------------------------------------------------------------
 
@@ -333,28 +332,9 @@ def igammac(input: Array, other: Array) -> Any:
     return _at_limits(lax.igammac, 1, *aligned(input, other))
 
 
-def _check_zeta(x: Any) -> None:
-    check_kinds("zeta_cpu", "f", x)
-    if x.dtype.itemsize == 2:
-        raise NotImplementedError(f"\"zeta_cpu\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
-
-
-@overload("zeta", "SpecialZetaBackward0", promote=inexact, strides=elementwise, outputs=())
-def _zeta(input: Operand, other: Operand) -> Any:
-    _check_zeta(input)
-    return _hurwitz(*aligned(input, other))
-
-
-@overload("zeta", "SpecialZetaBackward1", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
-def _zeta_of_number(input: Number, other: Array) -> Any:
-    _check_zeta(other)
-    return _hurwitz(lax.full_like(other, input.astype(other.dtype)), other)
-
-
-@overload("zeta", "SpecialZetaBackward2", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
-def _zeta_number(input: Array, other: Number) -> Any:
-    _check_zeta(input)
-    return _hurwitz(input, lax.full_like(input, other.astype(input.dtype)))
+_choose_zeta = overloads_with_numbers(
+    "zeta", "SpecialZetaBackward", lambda x, y: _hurwitz(*aligned(x, y)), check_wide, outputs=()
+)
 
 
 @overloaded(namespace="special", signatures=WITH_NUMBERS)
@@ -363,51 +343,15 @@ def zeta(input: Operand, other: Operand) -> Choice:
 
     Source: `torch.special.zeta <https://docs.pytorch.org/docs/stable/special.html#torch.special.zeta>`_.
     """
-    if not isinstance(input, Tensor):
-        return _zeta_of_number, input, other
-    return (_zeta if isinstance(other, Tensor) else _zeta_number), input, other
+    return _choose_zeta(input, other)
 
 
 # -- x log(1 + y) ----------------------------------------------------------------------------------------------------
 
 
-def _product_with_log1p(x: Any, y: Any) -> Any:
-    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log1p(y)))
-
-
-def _times_log1p_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return _times_log1p(ct, y), ct * x / (y + 1)
-
-
-@derivative(_times_log1p_pullback)
-def _times_log1p(x: Any, y: Any) -> Any:
-    """``xlog1py`` as a linear function of ``x``, so that the pull-back has a transpose."""
-    return _product_with_log1p(x, y)
-
-
-def _xlog1py_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where((x == 0) & (y <= -1), 0, _times_log1p(ct, y)), ct * x / (y + 1)
-
-
-_xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward0", promote=inexact, strides=elementwise)
-def _xlog1py_tensors(input: Operand, other: Operand) -> Any:
-    check_kinds("xlog1py_cpu", "f", input)
-    return _xlog1py(input, other)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward1", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
-def _xlog1py_of_number(input: Number, other: Array) -> Any:
-    check_kinds("xlog1py_cpu", "f", other)
-    return _xlog1py(input.astype(other.dtype), other)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward2", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
-def _xlog1py_number(input: Array, other: Number) -> Any:
-    check_kinds("xlog1py_cpu", "f", input)
-    return _xlog1py(input, other.astype(input.dtype))
+_choose_xlog1py = overloads_with_numbers(
+    "xlog1py", "SpecialXlog1PyBackward", times_log(jnp.log1p, lambda y: y + 1), check_floating
+)
 
 
 @overloaded(namespace="special", signatures=WITH_NUMBERS)
@@ -416,6 +360,4 @@ def xlog1py(input: Operand, other: Operand) -> Choice:
 
     Source: `torch.special.xlog1py <https://docs.pytorch.org/docs/stable/special.html#torch.special.xlog1py>`_.
     """
-    if not isinstance(input, Tensor):
-        return _xlog1py_of_number, input, other
-    return (_xlog1py_tensors if isinstance(other, Tensor) else _xlog1py_number), input, other
+    return _choose_xlog1py(input, other)

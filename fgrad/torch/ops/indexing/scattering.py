@@ -273,29 +273,20 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
     return lax.reshape(jnp.where(is_named, cast(value, from_numpy(input.dtype)), array), input.shape)
 
 
-_FILL_EXPANDED = deprecated("index_fill", "mask] = scalar")
+_INDEX_FILL: dict[str, Any] = {
+    "overloads": ("int_Tensor", "int_Scalar"),
+    "kept": ("index",),
+    "strides": as_first,
+    "overlap": deprecated("index_fill", "mask] = scalar"),
+}
 
 
-@overload(
-    "index_fill",
-    "IndexFillBackward0",
-    overloads=("int_Tensor", "int_Scalar"),
-    kept=("index",),
-    strides=as_first,
-    overlap=_FILL_EXPANDED,
-)
+@overload("index_fill", "IndexFillBackward0", **_INDEX_FILL)
 def _index_fill(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
 
-@overload(
-    "index_fill",
-    "IndexFillBackward1",
-    overloads=("int_Tensor", "int_Scalar"),
-    kept=("index",),
-    strides=as_first,
-    overlap=_FILL_EXPANDED,
-)
+@overload("index_fill", "IndexFillBackward1", **_INDEX_FILL)
 def _index_fill_tensor(input: Array, index: Fixed, value: Array, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 

@@ -12,7 +12,6 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
-from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.dispatch import IN_PYTHON, in_python
@@ -23,6 +22,7 @@ from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import movedim, permute
 from fgrad.torch.ops.views.splitting import diagonal
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
+from fgrad.torch.random.scalars import scalar_name
 
 # -- pairs of tensors ------------------------------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ def _cross(input: Array, other: Array, dim: int) -> Any:
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
     if input.dtype != other.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
+        raise RuntimeError(f"expected scalar type {scalar_name(input.dtype)} but found {scalar_name(other.dtype)}")
     check_kinds("cross", "ifc", input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
     a, b = (jnp.broadcast_to(x, shape) for x in (input, other))

@@ -19,13 +19,13 @@ from fgrad.torch.ops.linalg.matrices import (
     linalg,
     matmul_exact,
     matrix_column_major,
-    scalar_name,
     transposed,
     zero_pivot,
 )
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.random.scalars import scalar_name
 
 
 def _inverse(x: Any) -> Any:
@@ -140,8 +140,8 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(
-            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
-            "float, double, cfloat or cdouble types"
+            f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor with 2 or more "
+            "dimensions of float, double, cfloat or cdouble types"
         )
     return pseudo_inverse(input, atol, rtol, hermitian)
 

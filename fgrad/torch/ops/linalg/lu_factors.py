@@ -39,13 +39,9 @@ _LU = (
 )
 
 
-def _lu_strides(operands: Any, shape: Any) -> Any:
-    return matrix_column_major(operands, shape)
-
-
 @overload(
     "linalg_lu_factor_ex", "LinalgLuFactorExBackward0", saved=("A",), outputs=("LU", "pivots", "info"),
-    kept=("LU", "pivots"), strides=_lu_strides,
+    kept=("LU", "pivots"), strides=matrix_column_major,
 )  # fmt: skip
 def _linalg_lu_factor_ex(input: Array) -> Any:
     check_matrix("torch.lu_factor", input)

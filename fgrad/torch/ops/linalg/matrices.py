@@ -9,10 +9,10 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.table import RowOptions, composite
+from fgrad.torch.random.scalars import not_implemented, scalar_name
 
 
 class LinAlgError(RuntimeError):
@@ -30,11 +30,6 @@ def linalg(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of tensors in ``torch.linalg``; ``options`` as in ``composite``."""
     return composite(method=False, function=False, name=name, namespace="linalg", **options)
-
-
-def scalar_name(array: Any) -> str:
-    """PyTorch's name of an array's element type."""
-    return dtypes.from_numpy(array.dtype).scalar_name
 
 
 def check_matrix(function: str, array: Any, name: str = "A") -> None:
@@ -57,10 +52,10 @@ def check_inexact(function: str, array: Any, half: bool = False) -> None:
     """Raise PyTorch's error for integers, and unless ``half`` for 16-bit types."""
     if array.dtype.kind in "biu":
         raise RuntimeError(
-            f"{function}: Expected a floating point or complex tensor as input. Got {scalar_name(array)}"
+            f"{function}: Expected a floating point or complex tensor as input. Got {scalar_name(array.dtype)}"
         )
     if not half and array.dtype.itemsize < 4:
-        raise RuntimeError(f"{function}: Low precision dtypes not supported. Got {scalar_name(array)}")
+        raise RuntimeError(f"{function}: Low precision dtypes not supported. Got {scalar_name(array.dtype)}")
 
 
 def check_lapack(kernel: str, *arrays: Any) -> None:
@@ -68,15 +63,15 @@ def check_lapack(kernel: str, *arrays: Any) -> None:
     check_kinds(kernel, "fc", *arrays)
     for x in arrays:
         if x.size and x.dtype.itemsize < 4:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
+            raise not_implemented(kernel, x.dtype)
 
 
 def check_pair(function: str, a: Any, b: Any) -> None:
     """Raise PyTorch's error for matrices of different element types."""
     if a.dtype != b.dtype:
         raise RuntimeError(
-            f"{function}: Expected A and B to have the same dtype, but found A of type {scalar_name(a)} and B of type "
-            f"{scalar_name(b)} instead"
+            f"{function}: Expected A and B to have the same dtype, but found A of type {scalar_name(a.dtype)} and B "
+            f"of type {scalar_name(b.dtype)} instead"
         )
 
 

@@ -15,16 +15,15 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.table.dispatch import Dispatch, as_method
-from fgrad.torch.ops.table.kinds import is_half
+from fgrad.torch.ops.table.kinds import check_kinds, is_half
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.axes import transpose
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze
-from fgrad.torch.random.scalars import cpp_name
+from fgrad.torch.random.scalars import cpp_name, scalar_name
 
 _HIGHEST = lax.Precision.HIGHEST
 
@@ -38,12 +37,6 @@ def _dot_general(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
 def _rounded_dot_general(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
     """``lax.dot_general`` in the operands' type; 16-bit floats are accumulated in 32 bits."""
     return lax.convert_element_type(_dot_general(a, b, axes, batch), a.dtype)
-
-
-def check_kernel(array: Any, kernel: str) -> None:
-    """Raise PyTorch's error for element types that a kernel lacks."""
-    if array.dtype == np.bool_:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 
 
 @operation(
@@ -66,7 +59,7 @@ def mm(input: Array, mat2: Array) -> Any:
     _check_shapes(input, mat2)
     _check_same(input, mat2)
     if input.size and mat2.size:
-        check_kernel(input, "addmm_impl_cpu_")
+        check_kinds("addmm_impl_cpu_", "ifc", input)
     return _rounded_dot_general(input, mat2, ((1,), (0,)))
 
 
@@ -104,32 +97,32 @@ def mv(input: Array, vec: Array) -> Any:
 def _check_vector_dtype(input: Any, mat: Any, vec: Any) -> None:
     if not input.dtype == mat.dtype == vec.dtype:
         raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {_scalar(input)}, {_scalar(mat)}, and "
-            f"{_scalar(vec)}"
+            f"addmv input tensors must have the same dtype, but got {scalar_name(input.dtype)}, "
+            f"{scalar_name(mat.dtype)}, and {scalar_name(vec.dtype)}"
         )
     if mat.size:
-        check_kernel(mat, "addmv_impl_cpu")
+        check_kinds("addmv_impl_cpu", "ifc", mat)
 
 
 def _check_scalars(a: Any, b: Any, kernel: str) -> None:
     if a.dtype != b.dtype:
-        first, second = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
+        first, second = (scalar_name(x.dtype) for x in (a, b))
         raise RuntimeError(f"expected scalar type {first} but found {second}")
-    check_kernel(a, kernel)
+    check_kinds(kernel, "ifc", a)
 
 
 def _check_vectors(function: str, a: Any, b: Any) -> None:
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
-        first, second = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
+        first, second = (scalar_name(x.dtype) for x in (a, b))
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {first} and {second}")
     if a.shape != b.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the same number of "
             f"elements, but got {a.size} and {b.size} elements respectively"
         )
-    check_kernel(a, function)
+    check_kinds(function, "ifc", a)
 
 
 @operation("DotBackward0", out=PRODUCT)
@@ -330,7 +323,7 @@ def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
         axis = next((i for i in range(1, min(len(sizes), len(shape)) + 1) if sizes[-i] not in (1, shape[-i])), None)
         if axis is None:
             raise RuntimeError(
-                f"expand(torch.{dtypes.from_numpy(input.dtype).scalar_name}Tensor{{{list(sizes)}}}, "
+                f"expand(torch.{scalar_name(input.dtype)}Tensor{{{list(sizes)}}}, "
                 f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
                 f"number of dimensions in the tensor ({len(sizes)})"
             )
@@ -361,9 +354,10 @@ def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     for array, name in ((input, "self"), (mat1, "mat1")):
         if array.dtype != mat2.dtype:
             raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got {_scalar(array)} and {_scalar(mat2)}"
+                f"{name} and mat2 must have the same dtype, but got {scalar_name(array.dtype)} and "
+                f"{scalar_name(mat2.dtype)}"
             )
-    check_kernel(mat1, "addmm_impl_cpu_")
+    check_kinds("addmm_impl_cpu_", "ifc", mat1)
 
 
 @overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)), gradient_columns=("mat1", "mat2"))
@@ -399,10 +393,6 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Nu
     if is_one(beta) and is_one(alpha):
         return _addmm, input, mat1, mat2
     return _addmm_scaled, input, mat1, mat2, beta, alpha
-
-
-def _scalar(array: Any) -> str:
-    return dtypes.from_numpy(array.dtype).scalar_name
 
 
 @operation(

@@ -325,7 +325,7 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
     rows, width = A._type.shape[-2:]
     kind = driver or "gelsy"
     detached = A.detach()
-    singular = svdvals_of(detached)
+    singular = _singular_values(detached)
     limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
     rank = (singular > singular[..., :1] * limit).sum(-1)
     empty = singular.new_empty(0)
@@ -339,11 +339,6 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
             singular if kind in ("gelsd", "gelss") else empty,
         )
     )
-
-
-def svdvals_of(tensor: Tensor) -> Tensor:
-    """The singular values of matrices, without derivative."""
-    return _singular_values(tensor)
 
 
 @overload("linalg_svdvals", None)

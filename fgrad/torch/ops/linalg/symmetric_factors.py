@@ -28,10 +28,10 @@ from fgrad.torch.ops.linalg.matrices import (
     first_failure,
     linalg,
     matrix_column_major,
-    scalar_name,
 )
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed
+from fgrad.torch.random.scalars import not_implemented
 
 #: the threshold that bounds the growth of elements
 _ALPHA = (1 + math.sqrt(17)) / 8
@@ -178,7 +178,7 @@ def _ldl_factor_ex(input: Array, hermitian: bool) -> Any:
     if input.dtype.kind in "fcbiu":
         check_inexact("torch.linalg.ldl_factor_ex", input, half=True)
     if input.dtype.itemsize < 4:
-        raise NotImplementedError(f"\"ldl_factor_kernel_cpu\" not implemented for '{scalar_name(input)}'")
+        raise not_implemented("ldl_factor_kernel_cpu", input.dtype)
     conjugated = hermitian and input.dtype.kind == "c"
     return _batched(lambda x: _factored(x, conjugated), input.ndim - 2, input)
 

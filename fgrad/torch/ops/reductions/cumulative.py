@@ -13,9 +13,9 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
-from fgrad.torch.ops.reductions.extrema import check_kernel, take_along
+from fgrad.torch.ops.reductions.extrema import take_along
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.kinds import kind, single
+from fgrad.torch.ops.table.kinds import check_kinds, kind, single
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import common, inexact
@@ -34,7 +34,7 @@ def _cumulative(name: str, input: Any, dim: int, dtype: Any, scan: Any) -> Any:
         return input
     if not input.size:
         return input
-    check_kernel(f"{name}_out_cpu", input, "b")
+    check_kinds(f"{name}_out_cpu", "ifc", input)
     return single(lambda x: scan(x, dim))(input)
 
 
@@ -91,7 +91,7 @@ def logcumsumexp(input: Array, dim: int) -> Any:
 
     Source: `torch.logcumsumexp <https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html>`_.
     """
-    check_kernel("logcumsumexp_out_cpu", input, "biu")
+    check_kinds("logcumsumexp_out_cpu", "fc", input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input
@@ -144,7 +144,7 @@ def _complex_logcumsumexp(input: Any, dim: int) -> Any:
 
 def _cumulative_extrema(input: Any, dim: int, better: Any, kernel: str) -> Any:
     """Cumulative extrema and their indices: of equal ones the last, and after a NaN the last NaN."""
-    check_kernel(kernel, input, "c")
+    check_kinds(kernel, "bif", input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim or not input.size:
         return input, jnp.zeros(input.shape, np.int64)

@@ -10,10 +10,9 @@ import fgrad
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types import dtypes
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
-from fgrad.torch.ops.table.kinds import kind
+from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, EXTREME
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
 from fgrad.torch.ops.table.table import Array, composite, operation
@@ -50,12 +49,6 @@ def check_real(function: str, array: Any) -> None:
         raise RuntimeError(f"{function}(): does not support complex input")
 
 
-def check_kernel(kernel: str, array: Any, missing: str) -> None:
-    """Raise PyTorch's error for element types (NumPy's kind letters) that a kernel lacks."""
-    if array.dtype.kind in missing:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.from_numpy(array.dtype).scalar_name}'")
-
-
 def evenly_shared(input: Any, reduce: Callable[..., Any], axes: Ints, keepdim: bool, nans_equal: bool) -> Any:
     """An extremum over axes, whose gradient is shared evenly by ties; with ``nans_equal`` NaNs are ties too."""
 
@@ -77,7 +70,7 @@ def evenly_shared(input: Any, reduce: Callable[..., Any], axes: Ints, keepdim: b
 def extremum_of_all(function: str, input: Any, reduce: Callable[..., Any]) -> Any:
     """The largest or the smallest of all elements."""
     check_nonempty(function, input.shape, None)
-    check_kernel(f"{function}_all", input, "c")
+    check_kinds(f"{function}_all", "bif", input)
     return evenly_shared(input, reduce, tuple(range(input.ndim)), False, True)
 
 
@@ -160,7 +153,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 def _extremum(function: str, input: Any, dim: Dims, keepdim: bool, reduce: Any) -> Any:
     check_nonempty(function, input.shape, dim)
-    check_kernel(f"{function[1:]}_values_cpu", input, "c")
+    check_kinds(f"{function[1:]}_values_cpu", "bif", input)
     return evenly_shared(input, reduce, axes_of(dim, input.ndim), keepdim, False)
 
 
@@ -190,7 +183,7 @@ def _aminmax(input: Array, dim: Any = None, keepdim: bool = False) -> Any:
         )
     if dim is not None and input.ndim and not input.shape[wrap_dim(dim, input.ndim)]:
         raise IndexError(f"aminmax: Expected reduction dim {dim} to have non-zero size.")
-    check_kernel("aminmax_cpu", input, "c")
+    check_kinds("aminmax_cpu", "bif", input)
     axes = axes_of(dim, input.ndim)
     return evenly_shared(input, jnp.min, axes, keepdim, False), evenly_shared(input, jnp.max, axes, keepdim, False)
 

@@ -12,8 +12,7 @@ from fgrad.torch import return_types
 from fgrad.torch.ops.creation.copying import elements
 from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
-from fgrad.torch.ops.reductions.extrema import check_kernel
-from fgrad.torch.ops.table.kinds import check_wide
+from fgrad.torch.ops.table.kinds import check_kinds, check_wide
 from fgrad.torch.ops.table.table import Array, composite
 
 
@@ -38,7 +37,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if min > max:
         raise RuntimeError("torch.histc: max must be larger than min")
     values = elements(input)
-    check_kernel("histogram_cpu", values, "biuc")
+    check_kinds("histogram_cpu", "f", values)
     low, high = _range_of(values, min, max, "torch.histc", 1)
     check_storage((bins + 1,), input._type.dtype.itemsize)
     return tensor_from_array(_binned(values, bins, low, high, None), input._type.dtype)
@@ -79,7 +78,7 @@ def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None,
     values = elements(input)
     if not isinstance(bins, Tensor) and values.dtype not in (np.float32, np.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input._type.dtype.scalar_name}'")
-    check_kernel("histogram_cpu", values, "biuc")
+    check_kinds("histogram_cpu", "f", values)
     weights = None if weight is None else elements(weight)
     if isinstance(bins, Tensor):
         edges = elements(bins)

@@ -21,7 +21,7 @@ from fgrad.torch.ops.elementwise.rounding import ceil, floor, round
 from fgrad.torch.ops.indexing.gathering import gather
 from fgrad.torch.ops.indexing.selection import clamp, where
 from fgrad.torch.ops.reductions import reductions
-from fgrad.torch.ops.reductions.extrema import check_kernel, evenly_shared, index_of_largest, take_along
+from fgrad.torch.ops.reductions.extrema import evenly_shared, index_of_largest, take_along
 from fgrad.torch.ops.reductions.quickselect import quick_selected
 from fgrad.torch.ops.reductions.reductions import check_nonempty
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
@@ -127,12 +127,6 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
 # -- order statistics ------------------------------------------------------------------------------------------------
 
 
-def _at(input: Any, indices: Any, dim: int, keepdim: bool) -> Any:
-    """The elements at one index along an axis, and that index."""
-    values = take_along(input, indices, dim)
-    return (values, indices) if keepdim else (lax.squeeze(values, (dim,)), lax.squeeze(indices, (dim,)))
-
-
 def _statistic(
     function: str,
     input: Any,
@@ -140,9 +134,9 @@ def _statistic(
     keepdim: bool,
     index_of: Callable[[Any, int], Any],
     kernel: str,
-    unsupported: str,
+    kinds: str,
 ) -> Any:
-    check_kernel(kernel, input, unsupported)
+    check_kinds(kernel, kinds, input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input, jnp.zeros((), np.int64)
@@ -172,7 +166,7 @@ def _nanmedian_index(x: Any, dim: int) -> Any:
 
 
 def _statistic_of_all(input: Any, index_of: Callable[[Any, int], Any]) -> Any:
-    check_kernel("median_cpu", input, "bc")
+    check_kinds("median_cpu", "if", input)
     if not input.size:
         if kind(input) == "f":
             return lax.full((), np.nan, input.dtype)
@@ -192,7 +186,7 @@ def _median_all(input: Array) -> Any:
 
 @overload("median", "MedianBackward1", outputs=_KEPT)
 def _median_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("median", input, dim, keepdim, _median_index, "median_out", "bc")
+    return _statistic("median", input, dim, keepdim, _median_index, "median_out", "if")
 
 
 @overload("nanmedian", "NanmedianBackward0")
@@ -202,7 +196,7 @@ def _nanmedian_all(input: Array) -> Any:
 
 @overload("nanmedian", "NanmedianBackward1", outputs=_KEPT)
 def _nanmedian_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("nanmedian", input, dim, keepdim, _nanmedian_index, "median_out", "bc")
+    return _statistic("nanmedian", input, dim, keepdim, _nanmedian_index, "median_out", "if")
 
 
 @composite()
@@ -236,7 +230,7 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     def index_of(x: Any, axis: int) -> Any:
         return jnp.expand_dims(jnp.apply_along_axis(quick_selected, axis, x, k - 1), axis)
 
-    return _statistic("kthvalue", input, dim, keepdim, index_of, "kthvalue_cpu", "bc")
+    return _statistic("kthvalue", input, dim, keepdim, index_of, "kthvalue_cpu", "if")
 
 
 @composite(
@@ -271,7 +265,7 @@ def _mode_index(x: Any, dim: int) -> Any:
 
 @overload("mode", "ModeBackward0", outputs=_KEPT)
 def _mode(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("mode", input, dim, keepdim, _mode_index, "mode_cpu", "c")
+    return _statistic("mode", input, dim, keepdim, _mode_index, "mode_cpu", "bif")
 
 
 @composite(out=exact("expected scalar type '{want}' but got '{got}' for {output} output", "values", "indices"))

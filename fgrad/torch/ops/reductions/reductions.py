@@ -20,6 +20,7 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim, wrap_dims
+from fgrad.torch.random.scalars import scalar_name
 
 
 def axes_of(dim: Dims, rank: int) -> Ints:
@@ -154,7 +155,7 @@ def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
     if dtype is None and input.dtype.kind in "biu":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {dtypes.from_numpy(input.dtype).scalar_name}"
+            f"Got: {scalar_name(input.dtype)}"
         )
     if dtype is not None:
         if not (dtype.is_floating_point or dtype.is_complex):

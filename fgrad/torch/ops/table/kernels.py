@@ -8,10 +8,14 @@ from typing import Any, Unpack
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.kinds import check_wide as check_wide, is_half as is_half, single as single
+from fgrad.torch.ops.table.kinds import (
+    check_floating as check_floating,
+    check_wide as check_wide,
+    is_half as is_half,
+    single as single,
+)
 from fgrad.torch.ops.table.table import RowOptions, composite, operation, operation_of
 
 NAMESPACE = "nn.functional"
@@ -99,10 +103,3 @@ def check_constant(function: str, **tensors: Any) -> None:
                 f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot "
                 "have requires_grad True."
             )
-
-
-def check_floating(kernel: str, array: Any) -> None:
-    """Raise PyTorch's error for a kernel that takes only real floating-point numbers."""
-    dtype = from_numpy(array.dtype)
-    if not dtype.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")

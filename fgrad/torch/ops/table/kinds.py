@@ -10,11 +10,17 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy
 from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.torch.random.scalars import not_implemented
 
 
 def is_integer(x: Any) -> bool:
     """Whether an operand is an integer or a boolean, or a tensor of these."""
     return not x._type.inexact if isinstance(x, Tensor) else isinstance(x, int)
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an operand is a complex number, or a tensor of these."""
+    return x._type.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
 
 
 def _is_bool(x: Any) -> bool:
@@ -43,13 +49,18 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
     """
     for x in arrays:
         if kind(x) not in kinds:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+            raise not_implemented(kernel, x.dtype)
+
+
+def check_floating(kernel: str, x: Any) -> None:
+    """Raise PyTorch's error for all but real floating-point numbers."""
+    check_kinds(kernel, "f", x)
 
 
 def check_wide(kernel: str, x: Any) -> None:
     """Raise PyTorch's error for all but real floating-point numbers of 32 bits or more."""
     if x.dtype.itemsize < 4 or kind(x) != "f":
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+        raise not_implemented(kernel, x.dtype)
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

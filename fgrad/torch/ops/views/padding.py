@@ -10,10 +10,10 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.creation import empty
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 
@@ -114,8 +114,7 @@ def _pads(kind: str, end: str) -> Callable[..., str]:
     _pads("Reflection", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Reflection", "BackwardBackward0")
 )
 def _reflection_pad(input: Array, padding: Pairs) -> Any:
-    if input.dtype == np.bool_:
-        raise NotImplementedError(f"\"reflection_pad{len(padding) // 2}d\" not implemented for 'Bool'")
+    check_kinds(f"reflection_pad{len(padding) // 2}d", "ifc", input)
     _check_pad(input, padding, "reflect")
     return _extended(
         input,
@@ -129,9 +128,7 @@ def _reflection_pad(input: Array, padding: Pairs) -> Any:
     _pads("Replication", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Replication", "BackwardBackward0")
 )
 def _replication_pad(input: Array, padding: Pairs) -> Any:
-    dtype = from_numpy(input.dtype)
-    if dtype.scalar_name == "Bool":
-        raise NotImplementedError(f"\"replication_pad{len(padding) // 2}d\" not implemented for 'Bool'")
+    check_kinds(f"replication_pad{len(padding) // 2}d", "ifc", input)
     _check_pad(input, padding, "replicate")
     return _extended(
         input,

@@ -184,11 +184,21 @@ def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tenso
     >>> torch.split_with_sizes(torch.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
+    return tuple(_split_with_sizes(input, *checked_lengths(input, split_sizes, dim)))
+
+
+def _axis_and_size(function: str, input: Tensor, dim: int) -> tuple[int, int]:
+    """The non-negative index of an axis, and its size."""
     shape = input._type.shape
     if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
+        raise RuntimeError(f"{function} expects at least a 1-dimensional tensor")
     axis = wrap_dim(dim, len(shape))
-    size = shape[axis]
+    return axis, shape[axis]
+
+
+def checked_lengths(input: Tensor, split_sizes: Sequence[Any], dim: int) -> tuple[Ints, int]:
+    """The lengths of the pieces of an axis, and the non-negative axis; or PyTorch's error if they do not fit it."""
+    axis, size = _axis_and_size("split", input, dim)
     lengths = tuple([int(n) for n in split_sizes])
     if any(n < 0 for n in lengths):
         raise RuntimeError(
@@ -196,10 +206,29 @@ def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tenso
         )
     if sum(lengths) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-            f"{axis}), but got split_sizes={list(lengths)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={list(lengths)}"
         )
-    return tuple(_split_with_sizes(input, lengths, axis))
+    return lengths, axis
+
+
+def equal_lengths(input: Tensor, split_size: int, dim: int) -> tuple[Ints, int]:
+    """The lengths of pieces of ``split_size``, the last maybe shorter, and the non-negative axis."""
+    axis, size = _axis_and_size("split", input, dim)
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    count = max(-(-size // split_size), 1) if split_size else 1
+    return tuple([min(split_size, size - i * split_size) for i in range(count)]), axis
+
+
+def chunk_size(input: Tensor, chunks: int, dim: int) -> int | list[int]:
+    """The length of at most ``chunks`` equal pieces; for an empty axis, the lengths of all."""
+    _, size = _axis_and_size("chunk", input, dim)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    return -(-size // chunks) or [0] * chunks
 
 
 _CHUNKS = ("Tensor input, int split_size, int dim = 0", "Tensor input, tuple of ints split_size, int dim = 0")
@@ -219,37 +248,19 @@ def split(
         sections = int(sections.item())
     if sections.__class__ is bool:
         raise TypeError(no_match("split", types_of((tensor, sections, dim)), _CHUNKS))
-    shape = tensor._type.shape
-    if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    axis = wrap_dim(dim, len(shape))
-    size = shape[axis]
-    if not isinstance(sections, int):
-        if not isinstance(sections, tuple | list):
-            raise TypeError(
-                "split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not "
-                f"{type_name(sections)}"
-            )
-        return split_with_sizes(tensor, sections, dim)
-    if sections < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sections}")
-    if sections == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    count = max(-(-size // sections), 1) if sections else 1
-    return tuple(_split(tensor, tuple([min(sections, size - i * sections) for i in range(count)]), axis))
+    if isinstance(sections, int):
+        return tuple(_split(tensor, *equal_lengths(tensor, sections, dim)))
+    if not isinstance(sections, tuple | list):
+        raise TypeError(
+            f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(sections)}"
+        )
+    return split_with_sizes(tensor, sections, dim)
 
 
 @composite(out=NOT_TAKEN)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal length along an axis, each a view."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    shape = input._type.shape
-    if not shape:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    size = shape[wrap_dim(dim, len(shape))]
-    length = -(-size // chunks)
-    return split(input, [0] * chunks, dim) if not length else split(input, length, dim)
+    return split(input, chunk_size(input, chunks, dim), dim)
 
 
 _TENSOR_SPLITS = (
