@@ -377,8 +377,8 @@ def of_the_user(tensor: Tensor) -> dict[str, Any]:
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """How a tensor is pickled: its elements, type and layout, without history."""
     geometry = self._geometry_of()
-    device = str(place_of(self._storage.array))
-    arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device)
+    device_name = str(place_of(self._storage.array))
+    arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device_name)
     return _rebuilt, arguments, of_the_user(self) or None
 
 
@@ -402,9 +402,9 @@ def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bo
         tensor._inference = modes.inference
         cut(tensor)
     else:
-        type_ = tensor_type(dtype, values.shape)
+        tensor_kind = tensor_type(dtype, values.shape)
         value = placed(constant(values), Device(device))
-        tensor = new_tensor(value, type_, strides if is_dense(values.shape, strides) else None)
+        tensor = new_tensor(value, tensor_kind, strides if is_dense(values.shape, strides) else None)
     if not tensor.is_meta:
         tensor._bump("set_", here(2))
     tensor._requires_grad = requires_grad

@@ -52,20 +52,23 @@ def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
     else:
         form = _of_device
     try:
-        device_, dtype_, non_blocking, copy, format = form(*arguments, **kwargs)
+        device_argument, dtype_argument, non_blocking, copy, format = form(*arguments, **kwargs)
     except TypeError:
         raise unfit(args, kwargs) from None
-    if _is_python_type(dtype_):
-        dtype_ = PYTHON_TYPES[dtype_]
+    if _is_python_type(dtype_argument):
+        dtype_argument = PYTHON_TYPES[dtype_argument]
     if not (
-        (device_ is None or (isinstance(device_, str | int | device) and not isinstance(device_, bool)))
-        and (dtype_ is None or isinstance(dtype_, dtype))
+        (
+            device_argument is None
+            or (isinstance(device_argument, str | int | device) and not isinstance(device_argument, bool))
+        )
+        and (dtype_argument is None or isinstance(dtype_argument, dtype))
         and isinstance(non_blocking, bool)
         and (copy is None or isinstance(copy, bool))
         and (format is None or isinstance(format, memory_format))
     ):
         raise unfit(args, kwargs)
-    return device_, dtype_, non_blocking, copy, format
+    return device_argument, dtype_argument, non_blocking, copy, format
 
 
 def _is_python_type(value: Any) -> bool:

@@ -210,9 +210,9 @@ def empty(
     Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
     """
     tensor = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
-    return (
-        tensor if memory_format is None or out is not None else laid_out(tensor, format_strides(tensor, memory_format))
-    )
+    if memory_format is None or out is not None:
+        return tensor
+    return laid_out(tensor, format_strides(tensor, memory_format))
 
 
 @composite(method=False, dispatch=UNLISTED)

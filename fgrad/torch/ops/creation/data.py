@@ -91,9 +91,8 @@ def tensor_from_data(data: Any, dtype: Any = None, device: Any = None, requires_
     array_type = dtypes.from_numpy(data.dtype)
     element = array_type if requested is None else requested
     strides = _strides_of(data)
-    return laid_out(
-        tensor_from_array(data, element, device, requires_grad), strides if is_dense(data.shape, strides) else None
-    )
+    result = tensor_from_array(data, element, device, requires_grad)
+    return laid_out(result, strides if is_dense(data.shape, strides) else None)
 
 
 def _strides_of(array: np.ndarray) -> Ints:
@@ -122,11 +121,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.argument(dtype, "as_tensor").numpy == data.dtype):
-        return (
-            sharing_memory(data)
-            if device_or_default(device) == CPU
-            else tensor_from_array(data, dtypes.from_numpy(data.dtype), device)
-        )
+        if device_or_default(device) == CPU:
+            return sharing_memory(data)
+        return tensor_from_array(data, dtypes.from_numpy(data.dtype), device)
     return tensor_from_data(data, dtype, device)
 
 

@@ -305,8 +305,7 @@ def logspace(
     exponents = evenly_spaced(start, end, steps, kind, rounded)
     with np.errstate(all="ignore"):
         powers = np.power(base, exponents)
-    if steps == 1 and not (
-        element_type.is_floating_point and element_type.itemsize == 2
-    ):  # half precision computes infinity
+    is_half = element_type.is_floating_point and element_type.itemsize == 2  # which computes infinity
+    if steps == 1 and not is_half:
         check_number(powers.item(), element_type)
     return _written_to(tensor_from_array(powers, element_type, device, requires_grad), out)

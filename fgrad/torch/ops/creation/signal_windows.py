@@ -158,8 +158,7 @@ def kaiser_window(
 
     def weights_at(indices: Tensor, count: int) -> Tensor:
         positions = np.arange(count) / ((count - 1) / 2) - 1
-        return tensor_from_array(
-            np.i0(float(beta) * np.sqrt(1 - positions**2)) / np.i0(float(beta)), indices.dtype, device
-        )
+        weights = np.i0(float(beta) * np.sqrt(1 - positions**2)) / np.i0(float(beta))
+        return tensor_from_array(weights, indices.dtype, device)
 
     return _window("kaiser_window", window_length, periodic, weights_at, dtype, device, requires_grad)

@@ -21,9 +21,9 @@ def fused(x: Any, step: Any, i: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x + step * i`` with one rounding; but two in half precision, as in PyTorch's compiled loop."""
     if dtype.kind == "c":
         part = x.real.dtype
-        sum_ = np.empty(i.shape, dtype)
-        sum_.real, sum_.imag = fused(x.real, step.real, i, part), fused(x.imag, step.imag, i, part)
-        return sum_
+        result = np.empty(i.shape, dtype)
+        result.real, result.imag = fused(x.real, step.real, i, part), fused(x.imag, step.imag, i, part)
+        return result
     fma = _FUSED.get(dtype)
     return rounded(x, step, i, dtype) if fma is None else fma(i.astype(dtype), step.item(), x.item())
 

@@ -196,13 +196,13 @@ def _floor_quotient(x: Any, y: Any) -> Any:
     """``floor(x / y)``, exact even where the quotient rounds up to an integer."""
     if not jnp.issubdtype(x.dtype, np.floating):
         return jnp.floor_divide(x, y)
-    remainder_ = lax.rem(x, y)
-    quotient = (x - remainder_) / y
-    quotient = jnp.where((remainder_ != 0) & ((y < 0) != (remainder_ < 0)), quotient - 1, quotient)
-    floor_ = jnp.floor(quotient)
-    floor_ = jnp.where(quotient - floor_ > 0.5, floor_ + 1, floor_)
-    floor_ = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), floor_)
-    return jnp.where(y == 0, x / y, floor_)
+    rest = lax.rem(x, y)
+    quotient = (x - rest) / y
+    quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
+    floored = jnp.floor(quotient)
+    floored = jnp.where(quotient - floored > 0.5, floored + 1, floored)
+    floored = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), floored)
+    return jnp.where(y == 0, x / y, floored)
 
 
 def _trunc_quotient(x: Any, y: Any) -> Any:
@@ -323,8 +323,8 @@ shifted_by: Any = _shifted_by
 def _remainder(x: Any, y: Any) -> Any:
     """The remainder with the sign of the divisor."""
     check_kinds("remainder_cpu", "if", x)
-    remainder_ = lax.rem(x, y)
-    return jnp.where((remainder_ != 0) & ((remainder_ < 0) != (y < 0)), remainder_ + y, remainder_)
+    rest = lax.rem(x, y)
+    return jnp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 @derivative(lambda ct, out, x, y: (ct, -ct * _quotients["trunc"](x, y)))

@@ -176,10 +176,10 @@ def _polynomial(coefficients: Coefficients, x: Any) -> Any:
 
 def _chebyshev(coefficients: Coefficients, x: Any) -> Any:
     """A Chebyshev series, by Clenshaw's recurrence."""
-    previous, current, next_ = jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros_like(x)
+    previous, current, following = jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros_like(x)
     for coefficient in coefficients:
-        previous, current, next_ = current, next_, x * next_ - current + coefficient
-    return 0.5 * (next_ - previous)
+        previous, current, following = current, following, x * following - current + coefficient
+    return 0.5 * (following - previous)
 
 
 # -- of the first and the second kind --------------------------------------------------------------------------------

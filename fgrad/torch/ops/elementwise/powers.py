@@ -79,10 +79,8 @@ def _power(x: Any, exponent: Any) -> Any:
 def _integer_power(x: Any, exponent: Any) -> Any:
     """Integers to integer powers; a negative power is 0 except that of 1 and -1."""
     odd = exponent % 2 != 0
-    reciprocal = (
-        jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
-    )
-    return jnp.where(exponent < 0, reciprocal.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
+    inverse = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
+    return jnp.where(exponent < 0, inverse.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
 
 
 def _any_power(x: Any, exponent: Any) -> Any:

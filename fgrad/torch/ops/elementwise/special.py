@@ -201,8 +201,8 @@ def _first_terms(order: Any, x: Any) -> Any:
         steps = _below_one(x)
 
         def step(state: Any) -> Any:
-            sum_, k = state
-            return sum_ + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+            partial, k = state
+            return partial + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
 
         zero = lax.full((), 0, x.dtype)
         return lax.while_loop(lambda state: jnp.any(state[1] < steps), step, (lax.full_like(x, 0), zero))[0]

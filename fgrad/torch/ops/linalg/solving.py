@@ -229,14 +229,14 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
         return triangular(adjoint(lower), triangular(lower, b, False, True, False), True, True, False)
 
     def pullback(ct: Any, out: Any, b: Any, factor: Any) -> tuple[Any, Any]:
-        gradient_b = solve(conjugate(ct), factor)
+        gradient_b = solved(conjugate(ct), factor)
         symmetric = matmul_exact(gradient_b, adjoint(out))
         symmetric = symmetric + adjoint(symmetric)
         gradient_factor = -matmul_exact(factor, symmetric) if upper else -matmul_exact(symmetric, factor)
         return conjugate(sum_to(gradient_b, b.shape)), conjugate(sum_to(gradient_factor, factor.shape))
 
-    solve = fgrad.define_rule(forward, vjp=pullback)
-    return solve(input, L)
+    solved = fgrad.define_rule(forward, vjp=pullback)
+    return solved(input, L)
 
 
 @composite(autocast="fp32", out=safely_cast("cholesky_solve"))

@@ -34,7 +34,7 @@ from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
 from fgrad.torch.ops.creation.creation import device_or_default, placed, requiring_grad, sizes_of
 from fgrad.torch.ops.table.dispatch import UNLISTED
-from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import check_unexpected
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random import (
@@ -55,8 +55,8 @@ FACTORY = (
 def _factories(*arguments: str) -> list[str]:
     """PyTorch's signatures of a factory, with and without a generator."""
     return [
-        f"{argument_list}, *, {generator}{FACTORY}"
-        for argument_list in arguments
+        f"{leading}, *, {generator}{FACTORY}"
+        for leading in arguments
         for generator in ("torch.Generator generator, ", "")
     ]
 
@@ -86,7 +86,7 @@ def _writer(name: str, node: str, *operands: str) -> Operation:
 
 _UNIFORM = Distribution(_writer("uniform", "UniformBackward0"), uniforms.uniform)
 NORMAL = Distribution(_writer("normal", "NormalBackward0"), normals.normal)
-#: PyTorch draws for a tensor that is not contiguous element by element
+#: for a tensor that is not contiguous, PyTorch draws element by element
 _NORMAL_SCATTERED = Distribution(NORMAL.writer, partial(normals.normal, contiguous=False))
 _LOG_NORMAL = Distribution(_writer("log_normal", "LogNormalBackward0"), normals.log_normal)
 _EXPONENTIAL = Distribution(_writer("exponential", "ExponentialBackward0"), inversion.exponential)
@@ -219,9 +219,8 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     ):
         if len(bounds) == 2 and isinstance(size, int):
             raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type_name(size)}")
-        positional = ", ".join(map(type_name, bounds))
         signatures = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
-        raise TypeError(no_match("randint", positional, signatures))
+        raise TypeError(no_match("randint", types_of(bounds), signatures))
     return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
 
 

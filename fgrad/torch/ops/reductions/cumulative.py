@@ -42,13 +42,13 @@ def _cumulative_inplace(operation: Operation, tensor: Tensor, dim: int, dtype: A
     """In place, PyTorch computes in the tensor's own type and accepts no other."""
     check_written(tensor)
     wrap_dim(dim, len(tensor._type.shape))
-    tensor_type = tensor._type.dtype
-    if dtype is not None and dtype is not tensor_type:
+    own_dtype = tensor._type.dtype
+    if dtype is not None and dtype is not own_dtype:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {cpp_name(tensor_type.numpy)} and output tensor dtype "
+            f"Bad in-place call: input tensor dtype {cpp_name(own_dtype.numpy)} and output tensor dtype "
             f"{cpp_name(dtype.numpy)} should match"
         )
-    return apply_inplace(operation, (tensor,), (dim, tensor_type))
+    return apply_inplace(operation, (tensor,), (dim, own_dtype))
 
 
 @operation("CumsumBackward0", out=COMPUTED_ONTO_ITSELF)

@@ -116,14 +116,14 @@ _EXTREMA = (
 
 
 def _choose(
-    function: str, input: Any, dim: Any, keepdim: bool, other: Any, of_all_: Any, along_axis: Any, of_pair: str
+    function: str, input: Any, dim: Any, keepdim: bool, other: Any, of_all: Any, along_axis: Any, of_pair: str
 ) -> Any:
     if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int | Tensor)):
         raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
     if isinstance(dim, Tensor) or other is not None:
         return getattr(input, of_pair)(dim if other is None else other)
     if dim is None:
-        return apply(of_all_.operation, (input,))
+        return apply(of_all.operation, (input,))
     return getattr(return_types, function)(apply(along_axis.operation, (input,), (dim, keepdim)))
 
 

@@ -268,10 +268,10 @@ def _enter(
 
 def twin_with_node(of: str, node: str) -> None:
     """Enter the in-place twin of an operation, with a node of another name."""
-    operation = evolve(operation_of(TABLE[of].call), node=node, plans={})
+    op = evolve(operation_of(TABLE[of].call), node=node, plans={})
 
     def twin(input: Array) -> Tensor:
-        return apply_inplace(operation, (input,))
+        return apply_inplace(op, (input,))
 
     _enter(of.lstrip("_") + "_", twin, None, twin, True)
 
