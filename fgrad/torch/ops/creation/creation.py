@@ -436,13 +436,8 @@ def new_full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of this one's type, filled with one value."""
-    return filled(
-        sizes_of((size,), "new_full"),
-        _number("new_full", fill_value),
-        dtype or self._type.dtype,
-        device or self.device,
-        requires_grad,
-    )
+    shape, value = sizes_of((size,), "new_full"), _number("new_full", fill_value)
+    return filled(shape, value, dtype or self._type.dtype, device or self.device, requires_grad)
 
 
 @composite(function=False)
