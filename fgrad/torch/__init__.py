@@ -59,7 +59,7 @@ from fgrad.torch.methods import (
     layouts as _l,  # noqa: F401
     memory as _m,  # noqa: F401
 )
-from fgrad.torch.methods.entrances import enter_methods
+from fgrad.torch.methods.overridable import enter_methods
 from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.printing import set_printoptions as set_printoptions
 from fgrad.torch.settings import (

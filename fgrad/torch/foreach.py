@@ -1,8 +1,8 @@
-"""``torch._foreach_*``: an operation on each tensor of a list, as optimisers and averages of weights call it.
+"""``torch._foreach_*``: an operation on each tensor of a list, for optimisers and weight averaging.
 
-Each is the operation of that name, once for each tensor, so that a graph shows ``AddBackward0`` where PyTorch's shows
-``ForeachAddBackward0List``.  An argument that is a list gives each call one of its elements, any other goes to every
-call.  The functions give a tuple; those whose name ends in ``_`` write the tensors and give the list back.
+Each calls the operation of its name for every tensor, so a graph shows ``AddBackward0`` where PyTorch's shows
+``ForeachAddBackward0List``.  A list argument gives each call one of its elements; any other goes to every call.  The
+functions return a tuple; those whose names end in ``_`` write the tensors and return the list.
 
 >>> import fgrad.torch as torch
 >>> torch._foreach_add([torch.ones(1), torch.zeros(1)], [1.0, 2.0])
@@ -20,10 +20,10 @@ from fgrad.mutable.write.inplace import apply_inplace, check_inplace
 from fgrad.torch import linalg, ops
 from fgrad.torch.ops.table.table import TABLE
 
-#: the functions that are a method of each tensor, and write it where their names end in ``_``: their rows say so
+#: the functions that call a method of each tensor; the operations with ``foreach`` in their rows
 _METHODS = [name for name, row in TABLE.items() if row.foreach]
 
-#: the functions whose numbers may be the elements of a tensor
+#: the functions that accept a tensor of numbers, one for each call
 _OF_ELEMENTS = ("addcdiv", "addcmul")
 
 
@@ -39,7 +39,7 @@ def _like(tensor: Tensor, number: Any) -> Tensor:
     return number if isinstance(number, Tensor) else ops.tensor(number, dtype=tensor._type.dtype)
 
 
-def _chosen_into(name: str) -> Callable[..., Any]:
+def _inplace(name: str) -> Callable[..., Any]:
     operation: Any = TABLE[name].operation
     return lambda tensor, other: apply_inplace(operation, (tensor, _like(tensor, other)))
 
@@ -52,8 +52,8 @@ def _norm(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
     return linalg.vector_norm(tensor, ord, dtype=dtype)
 
 
-#: the operation on one tensor, of the functions that give new tensors; those named here take other arguments than the
-#: method, or have none
+#: the operation on one tensor of the functions that return new tensors; the entries written out here take other
+#: arguments than the method, or have none
 _NEW: dict[str, Callable[..., Any]] = {
     **{name: _method(name) for name in _METHODS},
     **{name: _with_factor(name) for name in _OF_ELEMENTS},
@@ -69,15 +69,15 @@ _NEW: dict[str, Callable[..., Any]] = {
     "powsum": _powsum,
 }
 
-#: the same of those that write
+#: the operation on one tensor of the functions that write
 _WRITING: dict[str, Callable[..., Any]] = {
     **{name: _method(f"{name}_") for name in _METHODS},
     **{name: _with_factor(f"{name}_") for name in _OF_ELEMENTS},
     "clamp_max": lambda tensor, other: tensor.clamp_(max=other),
     "clamp_min": lambda tensor, other: tensor.clamp_(min=other),
     "copy": lambda tensor, source, non_blocking=False: tensor.copy_(source),
-    "maximum": _chosen_into("maximum"),
-    "minimum": _chosen_into("minimum"),
+    "maximum": _inplace("maximum"),
+    "minimum": _inplace("minimum"),
     "pow": _method("pow_"),
     "zero": _method("zero_"),
 }
@@ -87,11 +87,11 @@ def _is_list(x: Any) -> bool:
     return isinstance(x, list | tuple)
 
 
-def _column(x: Any, count: int, elements: bool) -> Sequence[Any]:
-    """What an argument is in each call; a tensor of numbers gives its ``elements``, where a function takes such."""
+def _column(x: Any, count: int, accepts_elements: bool) -> Sequence[Any]:
+    """An argument's value for each call; a tensor of numbers gives its elements if the function accepts that."""
     if isinstance(x, Tensor) and x._type.shape:
         size = x._type.numel
-        if not elements:
+        if not accepts_elements:
             dimensions = len(x._type.shape)
             raise RuntimeError(
                 f"scalar tensor expected to be 0 dim but it has {dimensions} dimensions and {size} elements."
@@ -108,28 +108,28 @@ def _column(x: Any, count: int, elements: bool) -> Sequence[Any]:
     return x
 
 
-def _made(name: str, one: Callable[..., Any], elements: bool) -> Callable[..., Any]:
+def _made(name: str, function: Callable[..., Any], accepts_elements: bool) -> Callable[..., Any]:
     """A function of lists of the operation on one tensor."""
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def on_list(*args: Any, **kwargs: Any) -> Any:
         if "self" in kwargs:
             args = (kwargs.pop("self"), *args)
         tensors = next(filter(_is_list, args), None)
-        # a number may stand before the list, as what is raised to the powers in it
+        # a number may come first: the base of the powers in the list
         if tensors is None or not (_is_list(args[0]) or isinstance(args[0], int | float | complex)):
             given = type_name(args[0]) if args else "nothing"
             raise TypeError(f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {given}")
         if not tensors:
             raise RuntimeError("Tensor list must have at least one tensor.")
-        columns = [_column(x, len(tensors), elements) for x in args]
+        columns = [_column(x, len(tensors), accepts_elements) for x in args]
         if name.endswith("_"):
             for tensor in tensors:  # before any is written
                 check_inplace(tensor, True)
-        found = [one(*each, **kwargs) for each in zip(*columns, strict=True)]
-        return tensors if name.endswith("_") else tuple(found)
+        results = [function(*arguments, **kwargs) for arguments in zip(*columns, strict=True)]
+        return tensors if name.endswith("_") else tuple(results)
 
-    function.__name__ = function.__qualname__ = name
-    return function
+    on_list.__name__ = on_list.__qualname__ = name
+    return on_list
 
 
 #: the functions by their names

@@ -17,7 +17,7 @@ from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.subclasses import checked_class
 from fgrad.torch.ops.creation.creation import filled, sizes_of
-from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.creation.sequences import is_sequence
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.views.views import alias_of
@@ -55,7 +55,7 @@ def construct(dtype: Dtype, args: tuple[Any, ...], device: Any = None) -> Tensor
         return filled(data, 0, dtype, device, False)
     if not is_sequence(data):
         raise TypeError(f"new(): data must be a sequence (got {type_name(data)})")
-    return made_of(data, dtype, device)
+    return tensor_from_data(data, dtype, device)
 
 
 class tensortype(type):

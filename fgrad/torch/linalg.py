@@ -1,4 +1,4 @@
-"""Linear algebra: what ``torch.linalg`` has, gathered from the table of operations.
+"""``torch.linalg``: linear algebra, from the table of operations.
 
 Source: `torch.linalg <https://docs.pytorch.org/docs/stable/linalg.html>`_.
 """

@@ -14,7 +14,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, int64
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import ops
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.random.public import Generator
 
 _BITS = 30
@@ -86,7 +86,7 @@ class SobolEngine:
         self.seed = seed
         self.scramble = scramble
         self.dimension = dimension
-        self.sobolstate: Tensor = made(_direction_numbers(dimension), int64)
+        self.sobolstate: Tensor = tensor_from_array(_direction_numbers(dimension), int64)
         self.shift = ops.zeros(dimension, dtype=int64)
         if scramble:
             self._scramble()
@@ -101,7 +101,7 @@ class SobolEngine:
         shifts = ops.randint(2, (self.dimension, _BITS), generator=generator)
         self.shift: Any = ops.mv(shifts, ops.pow(2, ops.arange(0, _BITS)))
         matrices = ops.randint(2, (self.dimension, _BITS, _BITS), generator=generator).tril()
-        self.sobolstate.copy_(made(_mixed(_elements(self.sobolstate), _elements(matrices)), int64))
+        self.sobolstate.copy_(tensor_from_array(_mixed(_elements(self.sobolstate), _elements(matrices)), int64))
 
     def _advanced(self, count: int) -> np.ndarray:
         """The next points as integers."""
@@ -131,8 +131,8 @@ class SobolEngine:
         """
         wanted = dtype or get_default_dtype()
         points = self._advanced(n)
-        self.quasi: Any = made(points[-1], int64)
-        result = made(points, wanted).mul_(2.0**-_BITS)
+        self.quasi: Any = tensor_from_array(points[-1], int64)
+        result = tensor_from_array(points, wanted).mul_(2.0**-_BITS)
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Dtype | None = None) -> Tensor:
@@ -174,7 +174,7 @@ class SobolEngine:
         >>> torch.quasirandom.SobolEngine(1).fast_forward(1).draw()
         tensor([[0.5000]])
         """
-        self.quasi.copy_(made(self._advanced(n)[-1], int64))
+        self.quasi.copy_(tensor_from_array(self._advanced(n)[-1], int64))
         return self
 
     def __repr__(self) -> str:

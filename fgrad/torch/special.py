@@ -46,7 +46,7 @@ _SHARED = (
 
 psi = digamma
 
-# these are functions of ``torch`` too, which ``__torch_function__`` tells apart
+# these are functions of ``torch`` too; ``__torch_function__`` sees them as two
 for _name in (*__all__, *_SHARED):
     globals()[_name] = overridable(raw(globals()[_name]), f"torch.special.special_{_name}")
 

@@ -19,8 +19,8 @@ import pytest
 import fgrad.torch as torch
 from fgrad.mutable.context.torch_function.protocol import Rule, watch
 from fgrad.mutable.context.torch_function.wrap import Attribute
-from fgrad.torch.methods import entrances
-from fgrad.torch.ops.table.answers import FUNCTIONAL
+from fgrad.torch.methods import overridable
+from fgrad.torch.ops.table.dispatch import FUNCTIONAL
 from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.stand_ins import REFUSED
 
@@ -130,7 +130,7 @@ METHODS = [
     name
     for name, value in vars(torch.Tensor).items()
     if isinstance(value, FunctionType)
-    and name not in entrances.CLOSED
+    and name not in overridable.CLOSED
     and (name.startswith("__") or not name.startswith("_") or name in ("_is_view", "_conj", "_neg_view"))
 ]
 

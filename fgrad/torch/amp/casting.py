@@ -19,7 +19,7 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.methods.conversion import to
-from fgrad.torch.ops.table.answers import Autocast
+from fgrad.torch.ops.table.dispatch import Autocast
 
 #: the device types that support autocast, and their default dtypes
 DEVICES = {

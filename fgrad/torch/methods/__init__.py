@@ -1,1 +1,1 @@
-"""Methods and attributes of tensors that are no operations of the table, and how all are entered."""
+"""Methods and attributes of tensors outside the table of operations, and how all are made overridable."""

@@ -19,7 +19,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.write.inplace import check_captured
 from fgrad.torch.autograd.backward import backward as run_backward
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, as_method
 from fgrad.torch.random.scalars import cpp_name
 
 NON_LEAF = (
@@ -86,7 +86,7 @@ def backward(
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not isinstance(value, bool):
         raise RuntimeError("requires_grad must be a bool")
-    # the node as it was found last: PyTorch does not ask whether the base of a view was written since
+    # the stored node: PyTorch does not check whether the base of a view was written since
     if self._grad_fn is not None:
         extra = (
             ""
@@ -134,7 +134,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
-    # the node as it stands: to read .grad must not fail because a view could not renew its own
+    # the stored node: reading .grad must not fail because a view could not regenerate its own
     if self._grad is None and not self._retains_grad and self._grad_fn is not None:
         warn(explain.non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
@@ -144,7 +144,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
     if modes.level:
         _note(self)
     if self._owner is not None:
-        self._owner.release()  # so that a pending gradient is let go: see NOTE [Owned tensors]
+        self._owner.release()  # drops a pending gradient: see NOTE [Owned tensors]
     if value is None:
         self._grad = None
         return
@@ -152,11 +152,11 @@ def _set_grad(self: Tensor, value: Any) -> None:
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
-    wanted = self.__dict__.get("_grad_dtype", self._type.dtype)
-    if wanted is not None and value._type.dtype is not wanted:
+    grad_dtype = self.__dict__.get("_grad_dtype", self._type.dtype)
+    if grad_dtype is not None and value._type.dtype is not grad_dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(value._type.dtype.numpy)}' to a tensor with "
-            f"grad_dtype '{wanted.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
+            f"grad_dtype '{grad_dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the "
             "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
             "allow any "
             "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break "
@@ -200,7 +200,7 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError(TRANSFORMED_RETAIN)
     if not is_tracked(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    # as PyTorch, which does not make the node of a view anew to see whether there is any
+    # as in PyTorch, which does not regenerate the node of a view to see whether there is one
     if self._grad_fn is None or self._retains_grad:
         return
     if modes.level:
@@ -252,7 +252,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHand
 
 @method
 def detach(self: Tensor) -> Tensor:
-    """The same elements without history; a write to either is seen, and noticed, by both.
+    """The same elements without history, and with the same version counter: a write to one counts for both.
 
     Source: `torch.Tensor.detach <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html>`_.
     """
@@ -290,12 +290,12 @@ def _mapping() -> bool:
 
 
 def _mapped(tensor: Any) -> bool:
-    """Whether a tensor has other elements for each example of the innermost ``vmap``."""
+    """Whether a tensor is batched by the innermost ``vmap``."""
     return isinstance(tensor, Tensor) and is_mapped(tensor._value(), modes.maps[-1])
 
 
 def _get_data(self: Tensor) -> Tensor:
-    """The same elements without history, and with a version counter of their own: writes go unnoticed."""
+    """The same elements without history, and with a version counter of its own: writes do not count for the tensor."""
     if _mapping() and _mapped(self):
         raise RuntimeError("accessing `data` under vmap transform is not allowed")
     return _without_history(cut(alias(self, VersionCounter())), self, "data")
@@ -360,7 +360,7 @@ Tensor.volatile = property(_get_volatile, _set_volatile)  # type: ignore[attr-de
 
 @attribute
 def _version(self: Tensor) -> int:
-    """How often the tensor, its views and what ``detach`` gave of it were written."""
+    """How often the tensor, its views and its detached aliases were written."""
     if self._inference:
         raise RuntimeError("Inference tensors do not track version counter.")
     if modes.capturing is not None and self._level < modes.capturing.level:
@@ -397,5 +397,5 @@ def increment_version(tensor: Any) -> None:
     """Count a write on the version counter of each tensor, as ``torch.autograd.graph.increment_version`` does."""
     if not isinstance(tensor, Tensor | Iterable):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
-    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        each._bump("increment_version", here(2))
+    for written in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        written._bump("increment_version", here(2))

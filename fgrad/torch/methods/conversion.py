@@ -1,4 +1,4 @@
-"""From tensors to Python, NumPy and JAX, and to other types and devices."""
+"""Conversions of tensors to Python, NumPy and JAX, and to other types and devices."""
 
 import operator
 import weakref
@@ -26,14 +26,14 @@ from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.ops.creation.copying import converted, format_strides, suggested_format
 from fgrad.torch.ops.creation.data import from_numpy
 from fgrad.torch.ops.creation.moving import moved
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.printing import tensor_text
 from fgrad.torch.printing.levels import text as text_within
 
 
-def _left(tensor: Tensor, how: str) -> None:
-    """Remember that elements of a tensor with history, or made from one, were read into Python."""
+def _note_read(tensor: Tensor, how: str) -> None:
+    """Remember that the elements of a tensor with history, or made from one, were read into Python."""
     if is_tracked(tensor):
         left.append(Read(how, here(3), weakref.ref(tensor._grad_fn or tensor)))
     elif tensor._origin is not None:
@@ -49,70 +49,70 @@ def item(self: Tensor) -> Any:
     """
     if self._type.numel != 1:
         raise RuntimeError(f"a Tensor with {self._type.numel} elements cannot be converted to Scalar")
-    _left(self, "item()")
+    _note_read(self, "item()")
     value = self._value()
     if value.__class__ is Absent:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    found = concrete(value)
-    return float(found.reshape(())) if self._type.dtype is dtypes.bfloat16 else found.item()
+    element = concrete(value)
+    return float(element.reshape(())) if self._type.dtype is dtypes.bfloat16 else element.item()
 
 
 @method
 def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
-    _left(self, "tolist()")
+    _note_read(self, "tolist()")
     values = concrete(self._value())
     return (values.astype(np.float32) if self._type.dtype is dtypes.bfloat16 else values).tolist()
 
 
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The elements as a NumPy array that shares the tensor's memory: what is written to one is seen in the other.
+    """The elements as a NumPy array that shares the tensor's memory: each sees what is written to the other.
 
     With ``force``, the array is a copy where memory cannot be shared.
 
     Raises:
       RuntimeError: the tensor requires grad, gradients are recorded, and ``force`` is not given.
-      TypeError: the tensor is not on the CPU, or NumPy has no such elements.
+      TypeError: the tensor is not on the CPU, or NumPy does not have its element type.
     """
     if modes.grad and is_tracked(self) and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    _left(self, "numpy()")
+    _note_read(self, "numpy()")
     if elsewhere.exist and not force and self.device.type != "cpu":  # type: ignore[attr-defined]
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "  # type: ignore[attr-defined]
             "memory first."
         )
-    g = self._geometry_of()
-    for flag, name, way in ((g.conj, "conjugate", "conj"), (g.neg, "negative", "neg")):
+    geometry = self._geometry_of()
+    for flag, name, resolve in ((geometry.conj, "conjugate", "conj"), (geometry.neg, "negative", "neg")):
         if flag and not force:
             raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {name} bit set. Use tensor.resolve_{way}().numpy() instead."
+                f"Can't call numpy() on Tensor that has {name} bit set. Use tensor.resolve_{resolve}().numpy() instead."
             )
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     value = self._value()
     if is_abstract(value):
         elements = concrete(value)
-        value = self._value()  # a call that runs in pieces has an array there by now
+        value = self._value()  # an array by now, if the compiled call runs in pieces
         if is_abstract(value):
             return np.array(elements)
-    if g.conj or g.neg or not value.size or (elsewhere.exist and self.device.type != "cpu"):  # type: ignore[attr-defined]
+    if geometry.conj or geometry.neg or not value.size or (elsewhere.exist and self.device.type != "cpu"):  # type: ignore[attr-defined]
         return np.array(concrete(value))
-    return window(self._storage, g)
+    return window(self._storage, geometry)
 
 
 @method
 @as_method(evolve(METHOD_IN_PYTHON, like=lambda self, dtype=None: None))
 def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
-    found = numpy(self)
-    return found if dtype is None and not copy else found.astype(dtype or found.dtype, copy=bool(copy))
+    array = numpy(self)
+    return array if dtype is None and not copy else array.astype(dtype or array.dtype, copy=bool(copy))
 
 
 @method
 @as_method(METHOD_IN_PYTHON)
 def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-    """What NumPy's functions made of this tensor, as a tensor; truth values are numbers of 8 bits, as in PyTorch."""
+    """The result of a NumPy function as a tensor; booleans become uint8, as in PyTorch."""
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
@@ -146,11 +146,11 @@ def _scalar(self: Tensor) -> Any:
 
 
 def _real_scalar(self: Tensor, dtype: Dtype) -> Any:
-    found = _scalar(self)
-    if not isinstance(found, complex):
-        return found
-    check_number(found, dtype)
-    return found.real
+    scalar = _scalar(self)
+    if not isinstance(scalar, complex):
+        return scalar
+    check_number(scalar, dtype)
+    return scalar.real
 
 
 @method
@@ -185,7 +185,7 @@ def __len__(self: Tensor) -> int:
 
 @method
 def __iter__(self: Tensor) -> Any:
-    if not self.dim():  # a call that handlers see, as that of unbind is
+    if not self.dim():  # handlers of ``__torch_function__`` see this call, as that of unbind
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
@@ -201,8 +201,8 @@ def __reversed__(self: Tensor) -> Tensor:
 @as_method(METHOD_IN_PYTHON)
 def __contains__(self: Tensor, element: Any) -> bool:
     if isinstance(element, Tensor | bool | int | float | complex):
-        found: Any = self == element
-        return bool(found.any())
+        matches: Any = self == element
+        return bool(matches.any())
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 
@@ -213,7 +213,7 @@ def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
 
 
 def _is_unknown(value: Any) -> bool:
-    """Whether a value has elements that are not known."""
+    """Whether the elements of a value are unknown."""
     return is_abstract(value) and value.__class__ is not Absent
 
 
@@ -222,11 +222,11 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
         node = gradient_function(self)
         grad_fn = None if node is None else type(node).__name__
     except RuntimeError:
-        grad_fn = "Invalid"  # a view that may not be written, whose base was
+        grad_fn = "Invalid"  # a view that may not be written, and whose base was
     tangent = tangent_of(self) if modes.dual_level >= 0 else None
     value = self._value()
     elements = None if value.__class__ is Absent else concrete(value)
-    value = self._value()  # a call that runs in pieces has an array there by now
+    value = self._value()  # an array by now, if the compiled call runs in pieces
     text = tensor_text(
         elements,
         shape=self._type.shape,
@@ -243,7 +243,7 @@ def _text(self: Tensor, tensor_contents: Any = None) -> str:
     return text
 
 
-#: subclasses that print as tensors do (``nn.Parameter`` is entered here)
+#: subclasses that print as tensors; ``nn.Parameter`` adds itself
 plain_classes: list[type] = []
 
 
@@ -257,23 +257,23 @@ def __format__(self: Tensor, spec: str) -> str:
 
 @method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """This tensor with another element type or on another device; itself if it is as wanted.
+    """This tensor with another element type or on another device; itself if nothing changes.
 
     Source: `torch.Tensor.to <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html>`_.
     """
     device, dtype, _, copy, memory_format = to_arguments(args, kwargs)
-    wanted = self._type.dtype if dtype is None else dtype
+    element_type = self._type.dtype if dtype is None else dtype
     if device is not None:
         target = devices.device(device)
         if target.type != "meta":
             devices.jax_device(target)
         if devices.settled(target) != self.device:
-            return moved(self, target, wanted, format_strides(self, memory_format or preserve_format))
-    return _of_type(self, wanted, memory_format, bool(copy))
+            return moved(self, target, element_type, format_strides(self, memory_format or preserve_format))
+    return _of_type(self, element_type, memory_format, bool(copy))
 
 
 def _of_type(self: Tensor, dtype: Dtype, memory_format: Any = None, copy: bool = False) -> Tensor:
-    """This tensor with an element type in a memory format; itself if it is so and no copy is asked for."""
+    """This tensor with an element type and memory format; itself if it has both and no copy is asked for."""
     if memory_format is None or memory_format is preserve_format:
         same, strides = True, kept_strides(self)
     else:
@@ -316,13 +316,13 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The legacy name of its type; with ``dtype``, the tensor converted."""
     if dtype is None:
         return dtypes.tensor_type(self._type.dtype, self.device.type)
-    # a legacy class has the type that it stands for
-    wanted = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
-    if isinstance(wanted, type):
-        raise ValueError(f"invalid type: '{wanted.__name__}'")
-    if not isinstance(wanted, Dtype):
+    # a legacy class such as ``torch.FloatTensor`` has a dtype
+    element_type = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
+    if isinstance(element_type, type):
+        raise ValueError(f"invalid type: '{element_type.__name__}'")
+    if not isinstance(element_type, Dtype):
         raise TypeError("dtype must be a type, str, or dtype object")
-    return to(self, wanted)
+    return to(self, element_type)
 
 
 Tensor.type = _type  # type: ignore[attr-defined]

@@ -1,10 +1,10 @@
-"""Functions of ``torch`` that do what the method of the same name does."""
+"""Functions of ``torch`` that call the method of the same name."""
 
 from typing import Any
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.answers import CLOSED
+from fgrad.torch.ops.table.dispatch import CLOSED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.storage import TypedStorage, UntypedStorage
@@ -27,7 +27,7 @@ def detach_(input: Array) -> Tensor:
 
 @composite(method=False)
 def index_put_(input: Array, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """Write values at places."""
+    """Write values at indices."""
     return input.index_put_(indices, values, accumulate)
 
 

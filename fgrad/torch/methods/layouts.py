@@ -1,7 +1,6 @@
-"""What tensors say of layouts and places that there are none of here: sparse, quantised, shared, pinned, ...
+"""Attributes and methods about layouts that do not exist here: sparse, quantised, shared, pinned, ...
 
-All elements of a tensor are there, in strides; PyTorch's tensors on the CPU that are made in the ordinary way say the
-same.
+All tensors are dense and strided.  They answer as PyTorch's ordinary CPU tensors do.
 """
 
 import math
@@ -17,11 +16,11 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.ops.creation import copying
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch, as_method
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views import views
 
-#: attributes that are False of every tensor
+#: attributes that are always False
 _NEVER = (
     "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_xla", "is_ipu", "is_mtia",
     "is_maia", "is_vulkan", "is_nested",
@@ -41,13 +40,13 @@ _OF_SPARSE = {
 
 
 def layout(self: Tensor) -> formats.layout:
-    """How the elements lie: in strides."""
+    """The memory layout: strided."""
     return formats.layout.strided
 
 
 @as_method(evolve(METHOD_IN_PYTHON, like=lambda self, **named: None))
 def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory.
+    """The axes from the slowest- to the fastest-varying in memory.
 
     >>> import fgrad.torch as torch
     >>> torch.ones(2, 3).t().dim_order()
@@ -60,12 +59,12 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether two tensors are the same elements of one storage, in the same order."""
+    """Whether two tensors view the same elements of one storage, in the same order."""
     return self._storage is tensor._storage and self._geometry_of() == tensor._geometry_of()
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is locked for copies to a GPU: never."""
+    """Whether the memory is page-locked for copies to a GPU: never."""
     return False
 
 
@@ -76,7 +75,7 @@ def is_shared(self: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> NoReturn:
-    """Refuse, as PyTorch does where there is no GPU.
+    """Raise PyTorch's error for machines without a GPU.
 
     Raises:
       RuntimeError: always.
@@ -123,14 +122,14 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
 
 @composite()
 def get_device(input: Any) -> int:
-    """The number of the GPU that a tensor is on; -1 for the CPU."""
-    place = input.device
-    return -1 if place.type == "cpu" else place.index or 0
+    """The index of the tensor's GPU; -1 for the CPU."""
+    device = input.device
+    return -1 if device.type == "cpu" else device.index or 0
 
 
 @as_method(METHOD_IN_PYTHON)
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """A tensor of another shape with the elements of this one, in their order; deprecated in PyTorch."""
+    """A copy in another shape with as many elements; deprecated in PyTorch."""
     warn("non-inplace resize is deprecated")
     return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes)
 
@@ -143,11 +142,11 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _resized(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
-    count, have = math.prod(sizes), tensor._type.numel
-    if count != have:
+    count, numel = math.prod(sizes), tensor._type.numel
+    if count != numel:
         raise RuntimeError(
             f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor has a "
-            f"size of {'x'.join(map(str, tensor._type.shape))} ({have} elements). autograd's resize can only change "
+            f"size of {'x'.join(map(str, tensor._type.shape))} ({numel} elements). autograd's resize can only change "
             "the shape of a given tensor, while preserving the number of elements. "
         )
     return views.reshape(copying.clone(tensor), tuple(sizes))

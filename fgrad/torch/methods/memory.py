@@ -1,4 +1,4 @@
-"""What tensors say of their memory, and what changes it: sizes, strides, storages, ``resize_``, ``set_``."""
+"""Methods about a tensor's memory: sizes, strides, storages, ``resize_``, ``set_``, copies and pickles."""
 
 import copy
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from fgrad.mutable.write.copying import resize
 from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace, rebase
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.creation.copying import channels_last
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch, as_method
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
@@ -110,7 +110,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 @method
 def storage_offset(self: Tensor) -> int:
-    """Where its first element lies in the storage."""
+    """The position of its first element in the storage."""
     return self._geometry_of().offset
 
 
@@ -134,11 +134,11 @@ def nbytes(self: Tensor) -> int:
 def data_ptr(self: Tensor) -> int:
     """The address of its first element, where its bytes may be read; 0 if it has no elements.
 
-    From then on each write to the storage is copied there (NOTE [Exported memory]).  What is written at the address
-    alone is not seen.
+    From then on each write to the storage is copied there (NOTE [Exported memory]).  Writes to the address do not
+    reach the tensor.
 
     Raises:
-      RuntimeError: the tensor is one inside a function of ``torch.func``.
+      RuntimeError: the tensor belongs to a transformation of ``torch.func``.
 
     Source: `torch.Tensor.data_ptr <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.data_ptr.html>`_.
     """
@@ -157,15 +157,15 @@ def _cdata(self: Tensor) -> int:
 
 @method
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
-    """Whether its elements lie in memory in order, row-major or as ``memory_format`` says."""
-    g = self._geometry_of()
+    """Whether its elements are contiguous in memory, in row-major order or that of ``memory_format``."""
+    geometry = self._geometry_of()
     name = formats.format_name(memory_format)
     if name in ("channels_last", "channels_last_3d"):
-        if len(g.sizes) != (4 if name == "channels_last" else 5):
+        if len(geometry.sizes) != (4 if name == "channels_last" else 5):
             return False
-        wanted = channels_last(g.sizes, name)
-        return all(a == b or n == 1 for a, b, n in zip(g.strides, wanted, g.sizes, strict=True))
-    return g.contiguous
+        expected = channels_last(geometry.sizes, name)
+        return all(a == b or n == 1 for a, b, n in zip(geometry.strides, expected, geometry.sizes, strict=True))
+    return geometry.contiguous
 
 
 @method
@@ -209,14 +209,14 @@ def storage(self: Tensor) -> TypedStorage:
 @method
 @as_method(METHOD_IN_PYTHON)
 def storage_type(self: Tensor) -> Any:
-    """PyTorch's former class of such storages."""
+    """PyTorch's former class of typed storages."""
     warn_of_types()
     return former_class(self._type.dtype)
 
 
 @method
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give the tensor another size over the same storage, which grows if need be (new elements are zero).
+    """Give the tensor another size on the same storage, which grows if need be (new elements are zero).
 
     Raises:
       RuntimeError: the tensor requires grad, or the memory format does not go with the sizes.
@@ -225,23 +225,23 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
-    wanted = spread_ints(sizes, "resize_", "size", 1)
-    check_sizes(wanted)
-    number_of_elements(wanted)
-    strides = contiguous_strides(wanted)
+    new_sizes = spread_ints(sizes, "resize_", "size", 1)
+    check_sizes(new_sizes)
+    number_of_elements(new_sizes)
+    strides = contiguous_strides(new_sizes)
     if memory_format is not None:
         if memory_format.name == "preserve_format":
             raise RuntimeError("Unsupported memory formatPreserve")
         if memory_format.name != "contiguous_format":
-            strides = channels_last(wanted, memory_format.name)
-    if wanted == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
+            strides = channels_last(new_sizes, memory_format.name)
+    if new_sizes == self._type.shape and (memory_format is None or strides == self._geometry_of().strides):
         return self
-    resize(self, wanted, strides)
+    resize(self, new_sizes, strides)
     self._bump("resize_", here(2))
     return self
 
 
-#: what C++ calls types whose name there is not that of PyTorch's
+#: the C++ names of types where they differ from PyTorch's
 _IN_CPP = {
     "Half": "c10::Half",
     "BFloat16": "c10::BFloat16",
@@ -258,7 +258,7 @@ _IN_CPP = {
 
 
 class SetNode(Node):
-    """The node of a tensor that was made to look elsewhere: backward through it is an error."""
+    """The node of a tensor that was given another storage: backward through it is an error."""
 
     __slots__ = ()
 
@@ -274,7 +274,7 @@ SetNode.__name__ = "NotImplemented"
 
 @method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Make the tensor look at another tensor's storage."""
+    """Make the tensor a view of another storage, or of another tensor's."""
     check_captured(self, "set")
     check_inference(self)
     if source is None:
@@ -286,31 +286,33 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     other = source if isinstance(source, Tensor) else None
     check_inplace(self, True)
     if other is not None and other._type.dtype is not self._type.dtype:
-        given, own = (_IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self))
-        raise RuntimeError(f"Could not set tensor of type {given} to a tensor of type {own}")
-    cell = source._storage if other is not None else source._cell
+        source_name, own_name = (
+            _IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self)
+        )
+        raise RuntimeError(f"Could not set tensor of type {source_name} to a tensor of type {own_name}")
+    storage = source._storage if other is not None else source._cell
     if size is None:
-        geometry = other._geometry_of() if other is not None else Geometry((cell.count,), (1,), 0, self._type.dtype)
+        geometry = other._geometry_of() if other is not None else Geometry((storage.count,), (1,), 0, self._type.dtype)
     else:
         sizes = tuple(size)
         number_of_elements(sizes)
         strides = contiguous_strides(sizes) if stride is None else tuple(stride)
-        need = -(-storage_size(sizes, strides, storage_offset, self._type.dtype.itemsize) // cell.dtype.itemsize)
-        if need > cell.count:
-            cell.resize(need)
+        count = -(-storage_size(sizes, strides, storage_offset, self._type.dtype.itemsize) // storage.dtype.itemsize)
+        if count > storage.count:
+            storage.resize(count)
         geometry = Geometry(sizes, strides, storage_offset, self._type.dtype)
     others = () if other is None else (other,)
-    return _looking_at(self, cell, tensor_type(geometry.dtype, geometry.sizes), geometry, others)
+    return _looking_at(self, storage, tensor_type(geometry.dtype, geometry.sizes), geometry, others)
 
 
 def _looking_at(
-    tensor: Tensor, cell: Storage, type: TensorType, geometry: Geometry | None, others: tuple[Tensor, ...]
+    tensor: Tensor, storage: Storage, type: TensorType, geometry: Geometry | None, sources: tuple[Tensor, ...]
 ) -> Tensor:
-    """A tensor that is made to look at a storage; what it was, and what it looks at now, are its history."""
-    operands = (tensor, *others)
+    """Give a tensor a storage, type and geometry; in the graph it depends on itself before and on ``sources``."""
+    operands = (tensor, *sources)
     recorded = modes.grad and any(map(is_tracked, operands))
     node = SetNode([gradient_edge(x) for x in operands], (type,), here(3)) if recorded else None
-    tensor._storage, tensor._type, tensor._geometry = cell, type, geometry
+    tensor._storage, tensor._type, tensor._geometry = storage, type, geometry
     tensor._cache = tensor._accumulator = None
     tensor._bump("set_", here(3))
     if node is not None:
@@ -336,25 +338,25 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
-    found = memo.get(id(self))
-    if found is None:
+    result = memo.get(id(self))
+    if result is None:
         if overrides(self) and type(self.new_empty(())) is not type(self):
             raise RuntimeError(_NO_NEW_EMPTY)
-        held = memo.get(id(self._storage))
-        if held is None:
-            held = memo[id(self._storage)] = self._storage.holding(self._storage.array)
-        found = alias(self, VersionCounter(), type(self))
-        found._storage = held
-        cut(found)
+        storage = memo.get(id(self._storage))
+        if storage is None:
+            storage = memo[id(self._storage)] = self._storage.holding(self._storage.array)
+        result = alias(self, VersionCounter(), type(self))
+        result._storage = storage
+        cut(result)
         geometry = self._geometry_of()
         if not (geometry.conj or geometry.neg or self.is_meta):
-            found._bump("set_", here(2))  # PyTorch makes an empty tensor look at the copy
-        found._requires_grad = self._requires_grad
-        memo[id(self)] = found
+            result._bump("set_", here(2))  # PyTorch calls ``set_`` with the copy
+        result._requires_grad = self._requires_grad
+        memo[id(self)] = result
         if self._grad is not None:
-            found._grad = copy.deepcopy(self._grad, memo)
-        found.__dict__.update(copy.deepcopy(of_the_user(self), memo))
-    return found
+            result._grad = copy.deepcopy(self._grad, memo)
+        result.__dict__.update(copy.deepcopy(of_the_user(self), memo))
+    return result
 
 
 _NO_NEW_EMPTY = (
@@ -366,22 +368,22 @@ _NO_NEW_EMPTY = (
 
 
 def of_the_user(tensor: Tensor) -> dict[str, Any]:
-    """The attributes that the user has set on a tensor."""
+    """The attributes that users have set on a tensor."""
     return {name: value for name, value in vars(tensor).items() if name not in FIELDS}
 
 
 @method
 @as_method(METHOD_IN_PYTHON)
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    """How a tensor is pickled: its elements, type and layout; the history does not travel."""
-    g = self._geometry_of()
-    place = str(place_of(self._storage.array))
-    parts = (type(self), _Memory(self), self._type.dtype, g.strides, is_tracked(self), place)
-    return _rebuilt, parts, of_the_user(self) or None
+    """How a tensor is pickled: its elements, type and layout, without history."""
+    geometry = self._geometry_of()
+    device_name = str(place_of(self._storage.array))
+    arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device_name)
+    return _rebuilt, arguments, of_the_user(self) or None
 
 
 class _Memory:
-    """A tensor's memory on its way through ``copy.copy``, which shares it, or to a file, which gets the elements."""
+    """A tensor's memory in ``__reduce_ex__``: ``copy.copy`` shares it, a pickle gets the elements."""
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
@@ -394,16 +396,16 @@ def _elements(values: Any) -> Any:
     return values
 
 
-def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool, place: str) -> Tensor:
+def _rebuilt(cls: type, values: Any, dtype: Any, strides: Any, requires_grad: bool, device: str) -> Tensor:
     if isinstance(values, _Memory):
-        made = alias(values.tensor, VersionCounter())
-        made._inference = modes.inference
-        cut(made)
+        tensor = alias(values.tensor, VersionCounter())
+        tensor._inference = modes.inference
+        cut(tensor)
     else:
-        kind = tensor_type(dtype, values.shape)
-        value = placed(constant(values), Device(place))
-        made = new_tensor(value, kind, strides if is_dense(values.shape, strides) else None)
-    if not made.is_meta:
-        made._bump("set_", here(2))
-    made._requires_grad = requires_grad
-    return of_class(made, cls)
+        tensor_kind = tensor_type(dtype, values.shape)
+        value = placed(constant(values), Device(device))
+        tensor = new_tensor(value, tensor_kind, strides if is_dense(values.shape, strides) else None)
+    if not tensor.is_meta:
+        tensor._bump("set_", here(2))
+    tensor._requires_grad = requires_grad
+    return of_class(tensor, cls)

@@ -9,7 +9,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import _set_requires_grad, method
 from fgrad.torch.ops.views.views import alias_of
 
-_NO_TENSOR = (
+_NOT_A_TENSOR_CLASS = (
     "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
     "inherits from Tensor."
 )
@@ -20,21 +20,21 @@ _NO_DISPATCH = (
 
 
 def disabled_torch_dispatch_impl(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """What stands in a class for having no ``__torch_dispatch__``."""
+    """The ``__torch_dispatch__`` of a class that has none."""
     return NotImplemented
 
 
 def checked_class(cls: Any) -> type:
-    """A class that a tensor is to be of.
+    """The class, if tensors can be of it.
 
     Raises:
-      TypeError: it is no class of tensors.
+      TypeError: it is not a subclass of Tensor.
       NotImplementedError: it has a ``__torch_dispatch__``.
     """
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type_name(cls)})")
     if not issubclass(cls, Tensor):
-        raise TypeError(_NO_TENSOR)
+        raise TypeError(_NOT_A_TENSOR_CLASS)
     dispatch = getattr(cls, "__torch_dispatch__", None)
     if dispatch is not None and dispatch is not disabled_torch_dispatch_impl:
         raise NotImplementedError(_NO_DISPATCH.format(cls.__name__))
@@ -43,7 +43,7 @@ def checked_class(cls: Any) -> type:
 
 @method
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """This tensor as one of a class of tensors: a view of the same elements, with the same history.
+    """This tensor as an instance of a subclass: a view of the same elements, with the same history.
 
     >>> import fgrad.torch as torch
     >>> class Celsius(torch.Tensor): ...
@@ -61,17 +61,17 @@ def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **policies: 
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type_name(data)}")
     check_require_grad(require_grad)
-    made = cut(alias(data, cls=checked_class(cls)))
+    tensor = cut(alias(data, cls=checked_class(cls)))
     if require_grad:
-        _set_requires_grad(made, True)
-    return made
+        _set_requires_grad(tensor, True)
+    return tensor
 
 
 def check_require_grad(require_grad: Any) -> None:
-    """Refuse what is no truth value, as PyTorch's ``_make_subclass`` does, by which parameters are made, too.
+    """Raise the error of PyTorch's ``_make_subclass``, which makes parameters too, for anything but a boolean.
 
     Raises:
-      TypeError: it is none.
+      TypeError: it is not a boolean.
     """
     if not isinstance(require_grad, bool):
         raise TypeError(
@@ -80,16 +80,15 @@ def check_require_grad(require_grad: Any) -> None:
 
 
 def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """A tensor without elements of its own, which only ``__torch_dispatch__`` could give: refused."""
+    """Refuse to make a tensor without elements, which only a ``__torch_dispatch__`` could use."""
     checked_class(cls)
     raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
 
 
 def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Run ``func`` with no class asked, and make the tensors that it gives of this class.
+    """Run ``func`` without further dispatch, and convert the tensors that it returns to this class.
 
-    A class of tensors overrides it to answer calls in its own way, and calls ``super().__torch_function__`` for the
-    usual answer.
+    A subclass overrides it to handle calls in its own way, and calls ``super().__torch_function__`` for the default.
 
     >>> import fgrad.torch as torch
     >>> class Named(torch.Tensor):
@@ -106,24 +105,24 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
-        found = func(*args, **(kwargs or {}))
-        return found if func in nowrap_functions() else _converted(found, cls)
+        result = func(*args, **(kwargs or {}))
+        return result if func in nowrap_functions() else _converted(result, cls)
 
 
 def nowrap_functions() -> frozenset[Any]:
-    """What gives a tensor that stands somewhere, which has the class that it has."""
+    """Attributes that return an existing tensor, which keeps its class."""
     return frozenset([getattr(Tensor, name).__get__ for name in ("_base", "grad")])
 
 
-def _converted(found: Any, cls: type) -> Any:
-    """The tensors in a result as ones of a class."""
+def _converted(result: Any, cls: type) -> Any:
+    """A result with its tensors converted to a class."""
     if cls is Tensor:
-        return found
-    if isinstance(found, Tensor) and not isinstance(found, cls):
-        return as_subclass(found, cls)
-    if isinstance(found, tuple | list):
-        return type(found)([_converted(x, cls) for x in found])
-    return found
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return as_subclass(result, cls)
+    if isinstance(result, tuple | list):
+        return type(result)([_converted(x, cls) for x in result])
+    return result
 
 
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]

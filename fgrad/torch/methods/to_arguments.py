@@ -1,4 +1,4 @@
-"""The arguments of ``to``, of tensors and of modules: three forms, and the error where they fit none."""
+"""The arguments of ``to`` of tensors and modules: three forms, and the error for any other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,18 +33,18 @@ def _of_tensor(tensor: Any, non_blocking: Any = False, copy: Any = None, *, memo
 
 
 def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
-    """What the arguments of ``to`` say, whichever of its forms they have.
+    """The arguments of ``to`` in any of its forms.
 
     Raises:
-      TypeError: they have none of them.
+      TypeError: they fit none.
     """
     if len(args) > 4:
         raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
-    given, first = args, args[0] if args else kwargs.get("tensor")
+    arguments, first = args, args[0] if args else kwargs.get("tensor")
     if isinstance(first, bool | float | complex):
         # PyTorch takes a number for its type, except that an integer is a device
         first = type(first)
-        given = (first, *args[1:])
+        arguments = (first, *args[1:])
     if isinstance(first, Tensor):
         form = _of_tensor
     elif isinstance(first, dtype) or _is_python_type(first):
@@ -52,20 +52,23 @@ def to_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> To:
     else:
         form = _of_device
     try:
-        place, kind, non_blocking, copy, format = form(*given, **kwargs)
+        device_argument, dtype_argument, non_blocking, copy, format = form(*arguments, **kwargs)
     except TypeError:
         raise unfit(args, kwargs) from None
-    if _is_python_type(kind):
-        kind = PYTHON_TYPES[kind]
+    if _is_python_type(dtype_argument):
+        dtype_argument = PYTHON_TYPES[dtype_argument]
     if not (
-        (place is None or (isinstance(place, str | int | device) and not isinstance(place, bool)))
-        and (kind is None or isinstance(kind, dtype))
+        (
+            device_argument is None
+            or (isinstance(device_argument, str | int | device) and not isinstance(device_argument, bool))
+        )
+        and (dtype_argument is None or isinstance(dtype_argument, dtype))
         and isinstance(non_blocking, bool)
         and (copy is None or isinstance(copy, bool))
         and (format is None or isinstance(format, memory_format))
     ):
         raise unfit(args, kwargs)
-    return place, kind, non_blocking, copy, format
+    return device_argument, dtype_argument, non_blocking, copy, format
 
 
 def _is_python_type(value: Any) -> bool:
@@ -73,10 +76,10 @@ def _is_python_type(value: Any) -> bool:
 
 
 def unfit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError:
-    """PyTorch's error, with the types of what was given."""
-    given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
+    """PyTorch's error, with the types of the arguments."""
+    types = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
     # PyTorch puts a comma after keyword arguments that stand alone
-    return TypeError(_TO.format(got=f"{given}, " if kwargs and not args else given))
+    return TypeError(_TO.format(got=f"{types}, " if kwargs and not args else types))
 
 
 def _kind(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""The operations: a file for each family, every one entered in the table, and all names of the table in one place.
+"""The operations, each entered in the table by the file of its family, and all their names.
 
-What nearly every program needs is imported at once, the rest when it is first asked for (``families``).
+What nearly every program needs is imported at once, the rest at first use (``families``).
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def load_library(path: str) -> None:
     """Refuse a library of operations in machine code.
 
     Raises:
-      OSError: always; who loads one without need goes on without it.
+      OSError: always, so that programs with a fallback use it.
     """
     raise OSError(f"torch.ops.load_library: {path} is machine code for PyTorch, which cannot run here.")
 

@@ -1,8 +1,8 @@
-"""The families of operations that are imported when one of their names is first asked for, and these names.
+"""The families of operations that are imported when one of their names is first used, and these names.
 
 A program that adds and multiplies needs no spectrograms.  Each family's file enters its rows in the table when it is
-imported; until then the names of its functions stand here, and each of its methods has a descriptor in its place.
-``tests/test_deferred.py`` holds the list to the files.
+imported.  Until then this file lists its functions, and a descriptor stands for each of its methods.
+``tests/test_deferred.py`` keeps the list and the files in step.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,11 +10,10 @@ from typing import Any
 
 from fgrad.deferred import import_at_first_use, is_imported
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.methods.entrances import entered_method
+from fgrad.torch.methods.overridable import entered_method
 
-#: by file, what it has: "exp" is a function of ``torch`` and a method of tensors, "where()" a function alone and
-#: ".where" a method alone; what has another namespace in front ("linalg.qr") is a function of that, and F is
-#: ``nn.functional``
+#: the names in each file: "exp" is a function of ``torch`` and a method of tensors, "where()" only a function, ".where"
+#: only a method, "linalg.qr" a function of another namespace; F is ``nn.functional``
 FAMILIES = {
     "nn.functional.activation": "F.relu F.relu_ F.sigmoid F.tanh F.threshold F.threshold_ F.hardtanh F.hardtanh_ "
     "F.relu6 F.hardsigmoid F.hardswish F.softshrink F.tanhshrink F.softsign",
@@ -154,11 +153,11 @@ FAMILIES = {
     "ops.views.view_scatters": "select_scatter slice_scatter diagonal_scatter as_strided_scatter .fill_diagonal_",
 }
 
-#: the methods of those that have been imported
+#: the methods of the families that have been imported
 _methods: dict[str, Any] = {}
 
 
-#: by file, the names of ``nn.functional`` that it has
+#: by file, its names in ``nn.functional``
 FUNCTIONAL: dict[str, str] = {
     f"fgrad.torch.{module}": " ".join(name.removeprefix("F.") for name in names.split() if name.startswith("F."))
     for module, names in FAMILIES.items()
@@ -178,12 +177,12 @@ def rows() -> dict[str, list[str]]:
 
 
 def functions() -> Iterator[str]:
-    """The functions of ``torch`` among them."""
+    """The names of those in ``torch`` itself."""
     return (name for names in rows().values() for name in names if "." not in name)
 
 
 class Method:
-    """Stands for a method of tensors until it is first asked for, and is called and described as that is."""
+    """A descriptor that imports a method of tensors when it is first used, and has its name and docstring."""
 
     def __init__(self, name: str, module: str):
         self.name: str = name
@@ -207,18 +206,18 @@ class Method:
         return _methods[self.name]
 
 
-# the class has a docstring of its own, which its instances would answer with
+# otherwise instances would show the docstring of the class
 Method.__doc__ = property(lambda self: self.__wrapped__.__doc__)  # type: ignore[assignment]
 
 
 def _replace(module: str) -> None:
-    """Put the methods of a family in their places; what a program has put in the place of one stays there."""
+    """Replace a family's descriptors by its methods, but for those that a program has itself replaced."""
     for name, method in METHODS.items():
         if method.module == module and vars(Tensor).get(name) is method:
             setattr(Tensor, name, _methods[name])
 
 
-#: those of all families
+#: the methods of all families
 METHODS: dict[str, Method] = {
     name.removeprefix("."): Method(name.removeprefix("."), f"fgrad.torch.{module}")
     for module, names in FAMILIES.items()
@@ -231,7 +230,7 @@ for _name, _method in METHODS.items():
 
 
 def put_method(name: str, method: Callable[..., Any]) -> None:
-    """Give tensors a method; that of a family stands in its place once the whole family has been imported."""
+    """Give tensors a method; one of a family replaces its descriptor when the whole family has been imported."""
     if name in METHODS:
         _methods[name] = entered_method(name, method)
     else:

@@ -28,6 +28,8 @@ INTS = {
     "a permutation": lambda t, x: x.permute(0, 1.0),
     "summed axes": lambda t, x: x.sum((0, 1.0)),
     "sizes of pieces": lambda t, x: x.split([1, 2.0]),
+    "sizes that do not add up": lambda t, x: x.split([1], -1),
+    "no pieces of a number": lambda t, x: t.tensor(1.0).chunk(0),
     "sizes of axes": lambda t, x: x.unflatten(1, (2, 2.0)),
     "a size of pieces": lambda t, x: x.split(t_int(2)),
     "a size of pieces as a tensor": lambda t, x: [y.shape for y in x.split(t.tensor(2))],

@@ -12,8 +12,8 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.ops.table.answers import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
-from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.dispatch import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.table import Array, operation_of, writes_out
 
@@ -79,21 +79,21 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
-        return written(_hardtanh, input, min_val, max_val)
+        return run_inplace(_hardtanh, input, min_val, max_val)
     return _hardtanh(input, min_val, max_val)
 
 
 @functional(dispatch=OF_NN)
 def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place."""
-    return written(_hardtanh, input, min_val, max_val)
+    return run_inplace(_hardtanh, input, min_val, max_val)
 
 
 @functional
 @takes("relu6(input)")
 def relu6(input: Any, inplace: bool = False) -> Tensor:
     """``hardtanh`` between 0 and 6."""
-    return written(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
+    return run_inplace(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
 
 
 @kernel("HardsigmoidBackward0", strides=elementwise, fused=NOT_IMPLEMENTED, kept=("self",))
@@ -108,7 +108,7 @@ def _hardsigmoid(input: Array) -> Any:
 @takes("hardsigmoid(input)")
 def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     """A piecewise linear sigmoid: ``relu6(input + 3) / 6``."""
-    return written(_hardsigmoid, input) if inplace else _hardsigmoid(input)
+    return run_inplace(_hardsigmoid, input) if inplace else _hardsigmoid(input)
 
 
 @kernel("HardswishBackward0", strides=elementwise, fused="HardswishBackwardBackward0", kept=("self",))
@@ -124,7 +124,7 @@ def _hardswish(input: Array) -> Any:
 @takes("hardswish(input)")
 def hardswish(input: Any, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
-    return written(_hardswish, input) if inplace else _hardswish(input)
+    return run_inplace(_hardswish, input) if inplace else _hardswish(input)
 
 
 @kernel("SoftshrinkBackward0", strides=elementwise, fused="SoftshrinkBackwardBackward0", kept=("self",))

@@ -13,7 +13,7 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.pooling import pooled
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 

@@ -14,7 +14,7 @@ from fgrad.mutable.types.dtypes import bool_, float32
 from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.nn.functional.dropout import drop
-from fgrad.torch.ops.table.answers import OF_NN
+from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, is_half, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name

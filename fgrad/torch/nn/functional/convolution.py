@@ -15,7 +15,7 @@ from fgrad.mutable.types.dtypes import float32, from_numpy, native_name
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by
-from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match

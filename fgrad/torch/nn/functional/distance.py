@@ -12,7 +12,7 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.reductions.norms import normed, vector_norm
-from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite

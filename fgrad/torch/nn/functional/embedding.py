@@ -23,7 +23,7 @@ from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
-from fgrad.torch.ops.table.answers import OF_NN
+from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of

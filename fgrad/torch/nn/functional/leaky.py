@@ -11,8 +11,8 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
-from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 from fgrad.torch.random.default import default_generator
@@ -58,7 +58,7 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
             "instead. File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place "
             "leakRelu backward calculation with negative slope"
         )
-    return written(_leaky_relu_written, input, negative_slope)
+    return run_inplace(_leaky_relu_written, input, negative_slope)
 
 
 @kernel("RreluWithNoiseBackward0", strides=elementwise, fused="RreluWithNoiseBackwardBackward0", kept=("self", "noise"))

@@ -8,9 +8,10 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.ops.linalg.products import ADDMM, check_kernel
-from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.linalg.products import ADDMM
+from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.table import Array, composite, writes_out
 from fgrad.torch.random.scalars import cpp_name
 
@@ -45,7 +46,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
 
 @kernel("TrilinearBackward0")
 def _trilinear(i1: Array, i2: Array, i3: Array) -> Any:
-    check_kernel(i1, "bmm")
+    check_kinds("bmm", "ifc", i1)
     return jnp.einsum("na,oab,nb->no", i1, i2, i3)
 
 

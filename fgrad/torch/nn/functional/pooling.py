@@ -16,10 +16,10 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
-from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import by_rank, functional, is_half, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Said, composite, operation_of, writes_out
+from fgrad.torch.ops.table.table import Array, RowOptions, composite, operation_of, writes_out
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
@@ -292,7 +292,7 @@ def max_pool3d(
     return results if return_indices else results[0]
 
 
-def _enter_in_torch(name: str, pool: Any, **options: Unpack[Said]) -> None:
+def _enter_in_torch(name: str, pool: Any, **options: Unpack[RowOptions]) -> None:
     """``torch``'s own functions of these names take no ``return_indices``."""
 
     def plain(

@@ -20,7 +20,7 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from fgrad.torch.ops.table.answers import CLOSED
+from fgrad.torch.ops.table.dispatch import CLOSED
 from fgrad.torch.ops.table.kernels import functional, kernel, single
 from fgrad.torch.ops.table.table import Array, operation_of
 

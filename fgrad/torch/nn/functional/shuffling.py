@@ -7,7 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import spatial
-from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import functional
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, operation

@@ -8,8 +8,8 @@ from jax import lax, nn, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.answers import OF_NN, OF_TORCH, Dispatch
-from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes, written
+from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
@@ -72,7 +72,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 @takes("elu_(input)")
 def elu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
-    return written(_elu_written, input, alpha, 1, 1)
+    return run_inplace(_elu_written, input, alpha, 1, 1)
 
 
 @composite(method=False, name="selu")
@@ -85,7 +85,7 @@ def _selu(input: Any) -> Tensor:
 @functional(dispatch=OF_TORCH)
 def selu_(input: Any) -> Tensor:
     """``selu`` in place."""
-    return written(_elu_written, input, SELU_ALPHA, SELU_SCALE, 1)
+    return run_inplace(_elu_written, input, SELU_ALPHA, SELU_SCALE, 1)
 
 
 @functional
@@ -109,7 +109,7 @@ def celu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``celu`` in place."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return written(_celu_written, input, alpha)
+    return run_inplace(_celu_written, input, alpha)
 
 
 @functional
@@ -154,7 +154,7 @@ def _silu(input: Array) -> Any:
 @takes("silu(input)")
 def silu(input: Any, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
-    return written(_silu, input) if inplace else _silu(input)
+    return run_inplace(_silu, input) if inplace else _silu(input)
 
 
 @kernel("MishBackward0", strides=elementwise, kept=("self",))
@@ -168,7 +168,7 @@ def _mish(input: Array) -> Any:
 @takes("mish(input)")
 def mish(input: Any, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
-    return written(_mish, input) if inplace else _mish(input)
+    return run_inplace(_mish, input) if inplace else _mish(input)
 
 
 @kernel("SoftplusBackward0", strides=elementwise, fused="SoftplusBackwardBackward0", kept=("self",))

@@ -16,7 +16,7 @@ from attrs import frozen
 from jax import numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.torch.ops.reductions.extrema import place_of_largest
+from fgrad.torch.ops.reductions.extrema import index_of_largest
 
 #: windows up to this size are reduced element by element: XLA takes four times as long to reduce short rows
 SMALL = 9
@@ -90,7 +90,7 @@ def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
 
 def largest(window: Any) -> Any:
     """The index of the largest element in each window (the last axis): the first of several, or the last NaN."""
-    index = place_of_largest(window, window.ndim - 1)
+    index = index_of_largest(window, window.ndim - 1)
     if not jnp.issubdtype(window.dtype, np.floating):
         return index
     last = jnp.max(jnp.where(jnp.isnan(window), np.arange(window.shape[-1]), -1), -1)

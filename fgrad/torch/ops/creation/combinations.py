@@ -1,4 +1,4 @@
-"""Products and quotients that are added to a tensor, and interpolation."""
+"""``addcmul``, ``addcdiv`` and linear interpolation."""
 
 from typing import Any
 
@@ -78,10 +78,10 @@ def _lerp(x: Any, end: Any, weight: Any) -> Any:
 
 
 def _check_lerp(input: Tensor, other: Tensor, name: str) -> None:
-    wanted, given = input._type.dtype, other._type.dtype
-    if wanted is not given:
-        wanted, given = cpp_name(wanted.numpy), cpp_name(given.numpy)
-        raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {given}")
+    expected, dtype = input._type.dtype, other._type.dtype
+    if expected is not dtype:
+        expected, dtype = cpp_name(expected.numpy), cpp_name(dtype.numpy)
+        raise RuntimeError(f"expected dtype {expected} for `{name}` but got dtype {dtype}")
 
 
 @overload("lerp", "LerpBackward0", overloads=BY_OPERAND, strides=elementwise_of_tensors, single=True)

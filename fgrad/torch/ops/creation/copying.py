@@ -20,7 +20,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, constant, filled
 from fgrad.mutable.write.copying import COPY, copied_into, kept_strides, warn_of_imaginary
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import NUMBERS, composite
@@ -31,7 +31,7 @@ _TO_COPY = Operation("_to_copy", lambda array, dtype: cast(array, dtype), "ToCop
 
 
 def as_first(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """The strides of a result that is a changed copy of its first operand."""
+    """The strides of a result that is a modified copy of its first operand."""
     return kept_strides(operands[0])
 
 
@@ -47,16 +47,16 @@ def format_strides(tensor: Tensor, memory_format: Any) -> Ints | None:
 
 
 def channels_last(shape: Ints, name: str) -> Ints:
-    """The strides of ``channels_last``: the second axis is the fastest."""
+    """The strides of ``channels_last``: the second axis varies fastest."""
     rank = 4 if name == "channels_last" else 5
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {name} format")
     order = [0, *range(2, rank), 1]
     inner = contiguous_strides(tuple([shape[i] for i in order]))
-    made = [0] * rank
+    strides = [0] * rank
     for i, axis in enumerate(order):
-        made[axis] = inner[i]
-    return tuple(made)
+        strides[axis] = inner[i]
+    return tuple(strides)
 
 
 def suggested_format(tensor: Tensor) -> Any:
@@ -64,17 +64,17 @@ def suggested_format(tensor: Tensor) -> Any:
 
     Source: PyTorch: c10/core/MemoryFormat.h, is_channels_last_strides_2d
     """
-    g = tensor._geometry_of()
-    found = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(g.sizes))
-    if found is None or 0 in g.sizes or not g.strides[1]:
+    geometry = tensor._geometry_of()
+    candidate = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(geometry.sizes))
+    if candidate is None or 0 in geometry.sizes or not geometry.strides[1]:
         return formats.contiguous_format
     least = 0
-    for i in (1, *range(len(g.sizes) - 1, 1, -1), 0):
-        # all strides alike, as of N111, suggest nothing
-        if g.strides[i] < least or (i == 0 and least == g.strides[1]):
+    for i in (1, *range(len(geometry.sizes) - 1, 1, -1), 0):
+        # equal strides, as with shape (N, 1, 1, 1), are ambiguous
+        if geometry.strides[i] < least or (i == 0 and least == geometry.strides[1]):
             return formats.contiguous_format
-        least = g.strides[i] * g.sizes[i]
-    return found
+        least = geometry.strides[i] * geometry.sizes[i]
+    return candidate
 
 
 def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
@@ -99,22 +99,22 @@ def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
 
 
 def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
-    """A copy of an inference tensor, by a node of ``copy_``.
+    """A copy of an inference tensor, with a node of ``copy_``.
 
-    Autograd passes inference tensors by; what it sees of PyTorch's copies is that a new tensor is written.
+    Autograd skips inference tensors; all it sees of PyTorch's copy is a write to a new tensor.
     """
-    new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # of its elements nothing is left
+    new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # all its elements are overwritten
     return apply(COPY, (new, tensor), (tensor._type.shape, dtype))
 
 
 @composite(function=False)
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself if its memory is in order, else a copy whose memory is."""
+    """The tensor itself if it is contiguous, else a contiguous copy."""
     return self if self.is_contiguous(memory_format=memory_format) else clone(self, memory_format=memory_format)
 
 
 def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
-    """A copy with elements of another type."""
+    """A copy with another element type."""
     warn_of_imaginary(tensor, dtype)
     if tensor._inference:
         return laid_out(_written_new(tensor, dtype), strides)
@@ -154,7 +154,7 @@ def _fill_operation(node: str, fixed: tuple[int, ...]) -> Operation:
     )
 
 
-# PyTorch numbers the nodes of fill and of fill_, by a number and by a tensor, apart
+# fill and fill_, by a number and by a tensor, have differently numbered nodes in PyTorch
 _FILL = _fill_operation("FillBackward0", (1,)), _fill_operation("FillBackward1", ())
 _FILL_INPLACE = _fill_operation("FillBackward2", (1,)), _fill_operation("FillBackward3", ())
 _ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0", ("self",), writing=Writing(unchecked))
@@ -164,7 +164,7 @@ _FILL_SIGNATURES = ("Tensor value", "Number value")
 
 
 def _number(function: str, value: Any, signatures: Sequence[str], given: str) -> Any:
-    """A number that is to be written, or PyTorch's error for what is none."""
+    """A number to be written, or PyTorch's error for anything else."""
     value = plain_number(value)
     if not isinstance(value, NUMBERS):
         raise TypeError(no_match(function, given, signatures))
@@ -189,10 +189,10 @@ def fill_(self: Any, value: Any) -> Tensor:
 
 @composite(dispatch=UNLISTED)
 def fill(input: Any, value: Any) -> Tensor:
-    """A tensor like the input with one value everywhere."""
+    """A copy of the input filled with one value."""
     if isinstance(value, Tensor):
         return apply(_FILL[1], (input, value), (input._type.dtype,))
-    signatures = [f"Tensor input, {each}" for each in _FILL_SIGNATURES]
+    signatures = [f"Tensor input, {overload}" for overload in _FILL_SIGNATURES]
     value = _number("fill", value, signatures, f"Tensor, {type_name(value)}")
     check_number(value, input._type.dtype)
     return apply(_FILL[0], (input, value), (input._type.dtype,))

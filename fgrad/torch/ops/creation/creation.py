@@ -1,4 +1,4 @@
-"""Tensors of given sizes: constant-filled or uninitialized."""
+"""Tensors of a given shape, filled with a constant or uninitialized."""
 
 from typing import Any
 
@@ -16,38 +16,38 @@ from fgrad.mutable.values.device_of_value import Absent
 from fgrad.mutable.values.evaluation import constant, filled as of_number
 from fgrad.mutable.write.copying import kept_strides, resized
 from fgrad.torch.ops.creation.copying import fill_, format_strides, laid_out
-from fgrad.torch.ops.table.answers import CLOSED, UNLISTED
+from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.table.table import composite
 
 
-def made(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of a NumPy array's elements."""
+def tensor_from_array(array: np.ndarray, dtype: Dtype, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with the elements of a NumPy array."""
     tensor = new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array)))
     placed(tensor, device)
-    return asked(tensor) if requires_grad else tensor
+    return requiring_grad(tensor) if requires_grad else tensor
 
 
 def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
-    """A number, or an array, as elements of a type."""
+    """A number or an array converted to an element type."""
     with np.errstate(all="ignore"):
         return np.asarray(value).astype(dtype.numpy, copy=False)
 
 
 def wants_grad(requires_grad: bool | None, function: str) -> bool:
-    """The flag that was given to a function which makes a tensor, if it is one."""
+    """The ``requires_grad`` of a function that makes a tensor, which must be a bool or None."""
     if requires_grad.__class__ is bool or requires_grad is None:
         return bool(requires_grad)
     raise TypeError(f"{function}(): argument 'requires_grad' must be bool, not {type_name(requires_grad)}")
 
 
-def asked(tensor: Tensor) -> Tensor:
-    """A new tensor that requires grad.
+def requiring_grad(tensor: Tensor) -> Tensor:
+    """A new tensor, now requiring grad.
 
     Raises:
-      RuntimeError: its elements have no derivative.
+      RuntimeError: its type is not differentiable.
     """
     if not tensor._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -56,40 +56,40 @@ def asked(tensor: Tensor) -> Tensor:
 
 
 def placed(tensor: Tensor, device: Any) -> Tensor:
-    """A new tensor on a device."""
-    target = place(device)
+    """A new tensor, moved to a device."""
+    target = device_or_default(device)
     if target.type != "cpu":
         tensor._storage.array = placing.placed(tensor._storage.array, target)
     return tensor
 
 
-def place(device: Any) -> devices.device:
-    """The device for a new tensor, for which one was given or not."""
+def device_or_default(device: Any) -> devices.device:
+    """The device of a new tensor: the given one, else the default."""
     return devices.get_default_device() if device is None else devices.device(device)
 
 
-def one_value(
+def constant_tensor(
     shape: tuple[int, ...], value: Any, dtype: Dtype, target: devices.device, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of one value everywhere."""
+    """A tensor filled with one value."""
     size = storage_size(shape, None, 0, dtype.itemsize)
     if target.type == "meta":
         array = Absent(shape, dtype.numpy)
     else:
         check_room(size)
-        constantly = value.__class__ is int and 0 <= value <= 1  # of these, small arrays are kept
+        is_common = value.__class__ is int and 0 <= value <= 1  # small arrays of these are cached
         array = (
-            of_number(shape, dtype.numpy, value) if constantly else constant(np.full(shape, elements_of(value, dtype)))
+            of_number(shape, dtype.numpy, value) if is_common else constant(np.full(shape, elements_of(value, dtype)))
         )
         if target.type != "cpu":
             array = placing.placed(array, target)
     tensor = new_tensor(array, tensor_type(dtype, shape))
-    return asked(tensor) if requires_grad else tensor
+    return requiring_grad(tensor) if requires_grad else tensor
 
 
-def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
-    """A shape given spread out or as a sequence."""
-    sizes = spread_ints(given, function, "size", 1)
+def sizes_of(arguments: tuple[Any, ...], function: str) -> tuple[int, ...]:
+    """A shape given as integers or as a sequence."""
+    sizes = spread_ints(arguments, function, "size", 1)
     if sizes and min(sizes) < 0:
         if function == "zeros":
             raise RuntimeError("zeros: Dimension size must be non-negative.")
@@ -98,11 +98,11 @@ def sizes_of(given: tuple[Any, ...], function: str) -> tuple[int, ...]:
     return sizes
 
 
-def receiver(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """A tensor given as ``out=`` to a function that makes one, in the shape that is to be written.
+def resized_out(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """A tensor given as ``out=`` to a factory, resized to a shape.
 
     Raises:
-      RuntimeError: a type is asked for that is not the tensor's.
+      RuntimeError: the given ``dtype`` is not the tensor's.
     """
     if dtype is not None and dtype is not out._type.dtype:
         raise RuntimeError(
@@ -112,7 +112,7 @@ def receiver(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 
 def _number(function: str, value: Any) -> Any:
-    """A number that is to fill a tensor, which may be a tensor without axes."""
+    """A fill value, which may be a 0-d tensor, as a number."""
     if isinstance(value, Tensor) and not value._type.shape and not is_tracked(value):
         return value.item()
     if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
@@ -129,12 +129,12 @@ def filled(
     out: Tensor | None = None,
     function: str = "full",
 ) -> Tensor:
-    """A tensor of one value everywhere, or the given one made so."""
+    """A tensor filled with one value: a new one, or ``out``."""
     if out is not None:
-        return fill_(receiver(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
-    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
-    check_number(value, wanted)
-    return one_value(shape, value, wanted, place(device), requires_grad)
+        return fill_(resized_out(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
+    element_type = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
+    check_number(value, element_type)
+    return constant_tensor(shape, value, element_type, device_or_default(device), requires_grad)
 
 
 def _factory(
@@ -147,7 +147,7 @@ def _factory(
     requires_grad: bool,
     out: Tensor | None,
 ) -> Tensor:
-    """A tensor of one value in a shape that is given spread out, as a sequence, or by name."""
+    """``filled`` with a shape given as integers, as a sequence, or by name."""
     if "size" in named:
         size = (named.pop("size"),)
     check_unexpected(function, named)
@@ -217,8 +217,10 @@ def empty(
 
     Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
     """
-    found = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
-    return found if memory_format is None or out is not None else laid_out(found, format_strides(found, memory_format))
+    tensor = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
+    if memory_format is None or out is not None:
+        return tensor
+    return laid_out(tensor, format_strides(tensor, memory_format))
 
 
 @composite(method=False, dispatch=UNLISTED)
@@ -232,7 +234,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor whose axes lie in memory in a given order, the slowest first.
+    """A tensor whose axes are in a given order in memory, the slowest-varying first.
 
     Source: `torch.empty_permuted <https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html>`_.
     """
@@ -274,10 +276,10 @@ def empty_strided(
     size = sizes_of((size,), "empty_strided")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
-    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "empty_strided")
-    storage_size(size, tuple(stride), 0, wanted.itemsize)
-    found = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
-    result = found.as_strided(tuple(size), tuple(stride))
+    element_type = get_default_dtype() if dtype is None else dtypes.argument(dtype, "empty_strided")
+    storage_size(size, tuple(stride), 0, element_type.itemsize)
+    flat = filled((max(1, 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))),), 0, dtype, device, False)
+    result = flat.as_strided(tuple(size), tuple(stride))
     result._view = None
     result._requires_grad = requires_grad
     return result
@@ -294,12 +296,12 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of one value everywhere; its type is the value's if none is given."""
+    """A tensor filled with one value, by default of the value's type."""
     if not isinstance(size, tuple | list):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}")
     value = _number("full", fill_value)
-    wanted = dtype if dtype is not None or out is not None else inferred_dtype(value)
-    return filled(sizes_of((size,), "full"), value, wanted, device, requires_grad, out)
+    element_type = dtype if dtype is not None or out is not None else inferred_dtype(value)
+    return filled(sizes_of((size,), "full"), value, element_type, device, requires_grad, out)
 
 
 def inferred_dtype(value: Any) -> Dtype:
@@ -316,12 +318,12 @@ def _like(
 ) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
-    wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
+    element_type = input._type.dtype if dtype is None else dtypes.argument(dtype, function)
     value = _number(function, value)
-    check_number(value, wanted)
+    check_number(value, element_type)
     strides = kept_strides(input) if memory_format is None else format_strides(input, memory_format)
-    target = placing.place_of(input._storage.array) if device is None else place(device)
-    return laid_out(one_value(input._type.shape, value, wanted, target, requires_grad), strides)
+    target = placing.place_of(input._storage.array) if device is None else device_or_default(device)
+    return laid_out(constant_tensor(input._type.shape, value, element_type, target, requires_grad), strides)
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -380,7 +382,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """One value everywhere, in the shape and type of another tensor."""
+    """A tensor of the shape and type of another, filled with one value."""
     return _like("full_like", input, fill_value, dtype, device, requires_grad, memory_format)
 
 
@@ -441,14 +443,9 @@ def new_full(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """One value everywhere, of this tensor's type."""
-    return filled(
-        sizes_of((size,), "new_full"),
-        _number("new_full", fill_value),
-        dtype or self._type.dtype,
-        device or self.device,
-        requires_grad,
-    )
+    """A tensor of this one's type, filled with one value."""
+    shape, value = sizes_of((size,), "new_full"), _number("new_full", fill_value)
+    return filled(shape, value, dtype or self._type.dtype, device or self.device, requires_grad)
 
 
 @composite(function=False)
@@ -484,23 +481,23 @@ def eye(
     for name, size in (("n", n), ("m", 0 if m is None else m)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
+    element_type = get_default_dtype() if dtype is None else dtypes.argument(dtype, "eye")
     shape = (n, n if m is None else m)
     number_of_elements(shape)
-    check_storage(shape, wanted.itemsize)
+    check_storage(shape, element_type.itemsize)
     if out is None:
-        return made(np.eye(n, m), wanted, device, requires_grad)
-    target = receiver(out, shape, None if dtype is None else wanted)
-    return target.copy_(made(np.eye(n, m), target._type.dtype))
+        return tensor_from_array(np.eye(n, m), element_type, device, requires_grad)
+    target = resized_out(out, shape, None if dtype is None else element_type)
+    return target.copy_(tensor_from_array(np.eye(n, m), target._type.dtype))
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A number as a tensor of no dimensions and the default type."""
+    """A number as a 0-d tensor of the default type."""
     return filled((), s, dtype, device, requires_grad)
 
 
 @composite(method=False, dispatch=CLOSED)
 def is_tensor(obj: Any) -> bool:
-    """Whether something is a tensor."""
+    """Whether an object is a tensor."""
     return isinstance(obj, Tensor)

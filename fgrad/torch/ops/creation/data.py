@@ -1,4 +1,4 @@
-"""Tensors of data: nested lists, numbers, NumPy's and JAX's arrays, other tensors."""
+"""Tensors from data: nested lists, numbers, NumPy and JAX arrays, other tensors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU
-from fgrad.mutable.values.evaluation import as_jax, concrete
+from fgrad.mutable.values.evaluation import as_jax
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import asked, made, place, wants_grad
+from fgrad.torch.ops.creation.creation import device_or_default, requiring_grad, tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
-from fgrad.torch.ops.table.answers import CLOSED, FACTORY
+from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 
@@ -43,7 +43,7 @@ def _check_range(values: np.ndarray, dtype: Dtype) -> None:
     if values.dtype.kind == "i" and dtype.itemsize < 8:
         fits = values.max() <= bounds.max and values.min() >= (bounds.min or -int(bounds.max))
     elif values.dtype.kind == "f":
-        # what is cut off behind the point does not count, a not-a-number fits nowhere
+        # the fraction is cut off; NaN fits no integer type
         fits = bool(np.all((values < float(bounds.max) + 1) & (values > bounds.min - 1)))
     else:
         return
@@ -55,7 +55,7 @@ def _check_range(values: np.ndarray, dtype: Dtype) -> None:
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A tensor of the elements of nested lists, a number, an array or another tensor; the data is copied.
+    """A tensor with a copy of the elements of nested lists, a number, an array or another tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([[1., 2.], [3., 4.]])
@@ -66,39 +66,40 @@ def tensor(
     """
     if isinstance(data, Tensor):
         warn(_COPY_CONSTRUCTED.format("torch.tensor"), UserWarning)
-    return made_of(data, dtype, device, requires_grad)
+    return tensor_from_data(data, dtype, device, requires_grad)
 
 
-def made_of(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """``tensor`` of data that may be a tensor, which is copied."""
-    wanted = None if dtype is None else dtypes.argument(dtype, "tensor")
+def tensor_from_data(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """``tensor`` without the warning for data that is a tensor."""
+    requested = None if dtype is None else dtypes.argument(dtype, "tensor")
     if isinstance(data, Tensor):
-        found = data.detach().clone() if wanted is None else data.detach().to(wanted, copy=True)
-        found._requires_grad = False
-        return asked(found) if requires_grad else found
+        result = data.detach().clone() if requested is None else data.detach().to(requested, copy=True)
+        result._requires_grad = False
+        return requiring_grad(result) if requires_grad else result
     if isinstance(data, jax.Array):
-        found = new_tensor(data, type_of(data))
-        found = found if wanted is None else found.to(wanted)
-        return asked(found) if requires_grad else found
+        result = new_tensor(data, type_of(data))
+        result = result if requested is None else result.to(requested)
+        return requiring_grad(result) if requires_grad else result
     if isinstance(data, str | bytes):
         raise TypeError(f"new(): invalid data type '{type_name(data)}'")
     if not isinstance(data, np.ndarray):
         shape = shape_of(data)
-        element = inferred(data) if wanted is None else wanted
+        element = inferred(data) if requested is None else requested
         values = elements(data, shape, element)
         _check_range(values, element)
-        return made(values, element, device, requires_grad)
-    own = dtypes.from_numpy(data.dtype)
-    element = own if wanted is None else wanted
+        return tensor_from_array(values, element, device, requires_grad)
+    array_type = dtypes.from_numpy(data.dtype)
+    element = array_type if requested is None else requested
     strides = _strides_of(data)
-    return laid_out(made(data, element, device, requires_grad), strides if is_dense(data.shape, strides) else None)
+    result = tensor_from_array(data, element, device, requires_grad)
+    return laid_out(result, strides if is_dense(data.shape, strides) else None)
 
 
 def _strides_of(array: np.ndarray) -> Ints:
     """The strides of an array in elements.
 
     Raises:
-      ValueError: one is negative, or lies within an element.
+      ValueError: one is negative, or no multiple of the element size.
     """
     if any(step % array.itemsize for step in array.strides):
         raise ValueError(
@@ -116,81 +117,83 @@ def _strides_of(array: np.ndarray) -> Ints:
 
 @composite(method=False, dispatch=FACTORY)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor as it is; anything else as ``tensor`` makes it."""
+    """A tensor itself; from anything else, a new tensor that shares memory where it can."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.argument(dtype, "as_tensor").numpy == data.dtype):
-        return sharing(data) if place(device) == CPU else made(data, dtypes.from_numpy(data.dtype), device)
-    return made_of(data, dtype, device)
+        if device_or_default(device) == CPU:
+            return sharing_memory(data)
+        return tensor_from_array(data, dtypes.from_numpy(data.dtype), device)
+    return tensor_from_data(data, dtype, device)
 
 
 @composite(method=False, dispatch=FACTORY)
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """``as_tensor`` with NumPy's name, which may cut off the history."""
-    found = as_tensor(obj, dtype, device)
+    """``as_tensor`` with control over copying and requires_grad, by NumPy's name."""
+    result = as_tensor(obj, dtype, device)
     if copy is False and isinstance(obj, np.generic):
         raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
     if copy is False and isinstance(obj, Sequence | complex | float | int):
         raise ValueError("can't alias arbitrary sequence into a tensor.")
-    if copy is False and isinstance(obj, Tensor) and found is not obj:
+    if copy is False and isinstance(obj, Tensor) and result is not obj:
         raise ValueError(
             f"can't alias tensor with dtype '{obj._type.dtype.scalar_name}' into dtype "
-            f"'{found._type.dtype.scalar_name}'."
+            f"'{result._type.dtype.scalar_name}'."
         )
-    if copy and found is obj:
-        found = found.clone()
-    wanted = wants_grad(requires_grad, "asarray")
+    if copy and result is obj:
+        result = result.clone()
+    requires = wants_grad(requires_grad, "asarray")
     if requires_grad is None:
         if isinstance(obj, Tensor) and is_tracked(obj):
             warn(_UNSPECIFIED, UserWarning)
-        return found
-    return found.requires_grad_() if wanted else found.detach() if is_tracked(found) else found
+        return result
+    return result.requires_grad_() if requires else result.detach() if is_tracked(result) else result
 
 
 @composite(method=False, dispatch=CLOSED)
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor that shares the memory of a NumPy array: what is written to one is seen in the other.
+    """A tensor that shares the memory of a NumPy array: each sees what is written to the other.
 
-    An array that may not be written is copied.
+    A read-only array is copied.
 
     Source: `torch.from_numpy <https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html>`_.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
-    return sharing(ndarray)
+    return sharing_memory(ndarray)
 
 
-def sharing(array: np.ndarray, witness: Any = None) -> Tensor:
-    """A tensor that lies in its storage as an array lies in memory, in that memory if it may be written.
+def sharing_memory(array: np.ndarray, witness: Any = None) -> Tensor:
+    """A tensor with the layout of a NumPy array, in the same memory unless that is read-only.
 
-    A witness is an object that is kept: the memory's owner, if others may hold it in ways that nobody can count.
+    ``witness`` is the memory's owner, kept alive if others may hold the memory without a reference to the array.
     """
     array = np.asarray(array)  # without the mask of a masked array, as in PyTorch
     dtype, shape = dtypes.from_numpy(array.dtype), array.shape
     strides = _strides_of(array)
     if not array.size:
-        return laid_out(made(array, dtype, CPU), strides)
-    found = new_tensor(None, tensor_type(dtype, shape))
+        return laid_out(tensor_from_array(array, dtype, CPU), strides)
+    shared = new_tensor(None, tensor_type(dtype, shape))
     if is_dense(shape, strides):
         if not array.flags.writeable:
-            return laid_out(made(array, dtype, CPU), strides)
+            return laid_out(tensor_from_array(array, dtype, CPU), strides)
         memory = array.transpose(memory_order(shape, strides)).reshape(-1)
-        apart = None if strides == contiguous_strides(shape) else strides
-        found._storage = over(memory.view(np.uint8), shape, dtype, apart, witness)
-        return found
+        permuted_strides = None if strides == contiguous_strides(shape) else strides
+        shared._storage = over(memory.view(np.uint8), shape, dtype, permuted_strides, witness)
+        return shared
     memory = np.lib.stride_tricks.as_strided(array, (extent(shape, strides, 0),), (array.itemsize,))
     if not array.flags.writeable:
         memory = memory.copy()
-    found._storage = over(memory.view(np.uint8), memory.shape, dtype, None, witness)
-    found._geometry = Geometry(shape, strides, 0, dtype)
-    return found
+    shared._storage = over(memory.view(np.uint8), memory.shape, dtype, None, witness)
+    shared._geometry = Geometry(shape, strides, 0, dtype)
+    return shared
 
 
 @composite(method=False, dispatch=CLOSED)
 def from_jax(array: Any) -> Tensor:
-    """A tensor of a JAX array's elements; no copy is made, since neither can change."""
+    """A tensor with the elements of a JAX array, without a copy, since JAX arrays are immutable."""
     if not isinstance(array, jax.Array | np.ndarray | np.generic):
         raise TypeError(f"from_jax(): argument 'array' must be an array of JAX or NumPy, not {type_name(array)}")
     return new_tensor(array, type_of(array))
@@ -208,14 +211,7 @@ def to_jax(tensor: Any) -> Any:
 def new_tensor_of(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of data with this tensor's type."""
+    """A tensor from data, by default of this tensor's type."""
     if isinstance(data, Tensor):
         warn(_COPY_CONSTRUCTED.format("tensor.new_tensor"), UserWarning)
-    return made_of(data, dtype or self._type.dtype, device, requires_grad)
-
-
-def numbers_of(tensor: Tensor) -> np.ndarray:
-    """The elements of a tensor that does not require grad, for use as data."""
-    if is_tracked(tensor):
-        tensor = tensor.detach()
-    return concrete(tensor._value())
+    return tensor_from_data(data, dtype or self._type.dtype, device, requires_grad)

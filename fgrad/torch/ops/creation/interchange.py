@@ -1,7 +1,7 @@
-"""Tensors from memory that other libraries hold: buffers, and arrays by DLPack.
+"""Exchange of memory with other libraries: buffers, and arrays by DLPack.
 
-Memory that may be written is shared: what is written to one side is seen on the other (NOTE [Exported memory] in
-``mutable/tensor/exported.py``).  What may not be written is copied: JAX's arrays, for one.
+Writable memory is shared: each side sees what the other writes (NOTE [Exported memory] in
+``mutable/tensor/exported.py``).  Read-only memory, such as that of JAX arrays, is copied.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
-from fgrad.torch.ops.creation.creation import asked
-from fgrad.torch.ops.creation.data import sharing
+from fgrad.torch.ops.creation.creation import requiring_grad
+from fgrad.torch.ops.creation.data import sharing_memory
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.answers import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
+from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.table import composite
 
 _CPU = 1
@@ -25,7 +25,7 @@ _CPU = 1
 
 @composite(method=False, dispatch=FACTORY)
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A vector of the elements that a buffer's bytes are.
+    """A vector of the elements in a buffer's bytes.
 
     >>> import fgrad.torch as torch
     >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
@@ -33,42 +33,42 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
     Source: `torch.frombuffer <https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html>`_.
     """
-    wanted = dtypes.argument(dtype, "frombuffer")
+    element_type = dtypes.argument(dtype, "frombuffer")
     try:
         data = memoryview(buffer).cast("B")
     except TypeError:
         raise ValueError("object does not implement Python buffer protocol.") from None
-    size, item = len(data), wanted.itemsize
+    size, itemsize = len(data), element_type.itemsize
     if not size or not count:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
         raise ValueError(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
         )
-    if count > 0 and count * item > size - offset:
+    if count > 0 and count * itemsize > size - offset:
         raise ValueError(
-            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater than "
-            f"actual buffer length ({size} bytes)"
+            f"requested buffer length ({count} * {itemsize} bytes) after offset ({offset} bytes) must not be greater "
+            f"than actual buffer length ({size} bytes)"
         )
-    if count < 0 and (size - offset) % item:
+    if count < 0 and (size - offset) % itemsize:
         raise ValueError(
             f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
-            f"({item})"
+            f"({itemsize})"
         )
-    # who was given a memoryview cannot see who else holds it
+    # a memoryview does not tell who else holds the memory
     witness = data.obj if isinstance(buffer, memoryview) else None
-    found = sharing(np.frombuffer(buffer, wanted.numpy, count, offset), witness)
-    return asked(found) if requires_grad else found
+    tensor = sharing_memory(np.frombuffer(buffer, element_type.numpy, count, offset), witness)
+    return requiring_grad(tensor) if requires_grad else tensor
 
 
 @composite(method=False, dispatch=CLOSED)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of an array of another library, or of a DLPack capsule; a tensor's own elements are not copied.
+    """A tensor from an array of another library or a DLPack capsule; a tensor's own elements are not copied.
 
     Raises:
       BufferError: a tensor requires grad or is conjugated.
       ValueError: a tensor has no elements to share.
-      RuntimeError: it is neither an array nor a capsule, or a capsule that has been used.
+      RuntimeError: it is neither an array nor a capsule, or the capsule has been used.
 
     >>> import numpy as np, fgrad.torch as torch
     >>> torch.from_dlpack(np.arange(3))
@@ -91,12 +91,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
                 "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
                 "you might have already constructed a tensor from it once."
             ) from error
-    return sharing(np.array(ext_tensor) if copy else ext_tensor)
+    return sharing_memory(np.array(ext_tensor) if copy else ext_tensor)
 
 
 @frozen
 class _Capsule:
-    """What stands for the array that a capsule was made of; the capsule can be used once."""
+    """A capsule, usable once, as the array that it was made of."""
 
     capsule: Any
 
@@ -139,9 +139,9 @@ def _dlpack(
     _check_exported(self)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
-    g, value = self._geometry_of(), self._value()
-    shared = not (g.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)
-    array = window(self._storage, g) if shared else np.array(concrete(value))
+    geometry, value = self._geometry_of(), self._value()
+    shared = not (geometry.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)
+    array = window(self._storage, geometry) if shared else np.array(concrete(value))
     return array.__dlpack__(max_version=max_version)
 
 
@@ -154,7 +154,7 @@ def _check_exported(tensor: Tensor) -> None:
 
 @as_method(METHOD_IN_PYTHON)
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
-    """Where the exported elements are: on the CPU."""
+    """The device of the exported elements: the CPU."""
     if self.is_meta:
         raise ValueError("Unknown device type meta for Dlpack")
     return _CPU, 0

@@ -16,37 +16,37 @@ from fgrad.mutable.values.device_of_value import placed
 from fgrad.torch.ops.creation.copying import converted
 
 
-def moved(tensor: Tensor, where: Device, dtype: Dtype, strides: Ints | None = None) -> Tensor:
-    """A copy on another device, of elements of a type.
+def moved(tensor: Tensor, device: Device, dtype: Dtype, strides: Ints | None = None) -> Tensor:
+    """A copy on another device, with an element type.
 
     Raises:
-      NotImplementedError: the tensor is on the device ``meta`` and has no elements.
+      NotImplementedError: the tensor is on the device ``meta``, without elements to copy.
     """
     with no_grad():
         copy = converted(tensor, dtype, strides)
-    made = new_tensor(placed(copy._storage.array, where), copy._type, copy._storage.strides)
+    result = new_tensor(placed(copy._storage.array, device), copy._type, copy._storage.strides)
     if modes.grad and is_tracked(tensor) and copy._type.inexact:
-        made._grad_fn = _NODE(tensor, made._type)
+        result._grad_fn = _NODE(tensor, result._type)
     for level in range(modes.dual_level + 1):
-        carry(tensor, made, level, lambda tangent: moved(tangent, where, dtype, strides))
-    return made
+        carry(tensor, result, level, lambda tangent: moved(tangent, device, dtype, strides))
+    return result
 
 
 class _MovedNode(Node):
-    """The node of such a copy: the gradient goes back to the device of the tensor, as its type."""
+    """The node of such a copy: the gradient returns to the tensor's device and element type."""
 
-    __slots__ = ("dtype", "place")
+    __slots__ = ("device", "dtype")
 
     def __init__(self, tensor: Tensor, type: TensorType):
         super().__init__([gradient_edge(tensor)], (type,), here(3))
         self.dtype = tensor._type.dtype
-        self.place: Device = tensor.device  # type: ignore[attr-defined]
+        self.device: Device = tensor.device  # type: ignore[attr-defined]
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         grad: Any = grads[0]
-        if grad is None or grad.device == self.place:
+        if grad is None or grad.device == self.device:
             return [grad if grad is None else converted(grad, self.dtype, None)]
-        return [moved(grad, self.place, self.dtype)]
+        return [moved(grad, self.device, self.dtype)]
 
 
 _NODE = named(_MovedNode, "ToCopyBackward0")

@@ -12,13 +12,15 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
-from fgrad.torch.ops.creation.creation import made, wants_grad
+from fgrad.torch.ops.creation.creation import tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.spacing import complex_evenly_spaced, evenly_spaced, rounded, stepped
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
+from fgrad.torch.ops.table.kinds import is_complex
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random import libm
+from fgrad.torch.random.scalars import not_implemented
 
 _ARANGE_SIGNATURES = tuple(
     f"{bounds}, *, {out}torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
@@ -59,43 +61,30 @@ def arange(
 
     Source: `torch.arange <https://docs.pytorch.org/docs/stable/generated/torch.arange.html>`_.
     """
-    if not bounds and "end" not in named:
-        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
-    for i, x in enumerate(bounds):
-        if not isinstance(x, int | float | np.number | Tensor):
-            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
-            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
-    given = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
-    start, end, step = 0, named.get("end"), named.get("step", 1)
-    if len(given) == 1:
-        start, end = (given[0], end) if "end" in named else (start, given[0])
-    elif given:
-        start, end, step = (*given, step)[:3]
-    start = named.get("start", start)
-    assert end is not None
+    start, end, step = _range_bounds(bounds, named)
     requires_grad = wants_grad(requires_grad, "arange")
     integers = all(isinstance(x, int) for x in (start, end, step))
     if dtype is not None:
-        wanted = dtypes.argument(dtype, "arange")
+        element_type = dtypes.argument(dtype, "arange")
     elif out is not None:
-        wanted = out._type.dtype
+        element_type = out._type.dtype
     else:
-        wanted = dtypes.int64 if integers else get_default_dtype()
-    _check_type(wanted, out)
+        element_type = dtypes.int64 if integers else get_default_dtype()
+    _check_type(element_type, out)
     if not math.isfinite(start) or not math.isfinite(end):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     _check_steps(start, end, step)
-    if wanted is dtypes.bool_ or wanted.is_complex:
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{wanted.scalar_name}'")
-    discrete = wanted.numpy.kind in "iu"
-    if wanted is dtypes.int64:
+    if element_type is dtypes.bool_ or element_type.is_complex:
+        raise not_implemented("arange_cpu", element_type.numpy)
+    discrete = element_type.numpy.kind in "iu"
+    if element_type is dtypes.int64:
         start, end, step = int(start), int(end), int(step)
         if not step:
             raise ValueError("step must be nonzero")
     count = max(0, math.ceil((end - start) / step))
     if count > LARGEST:
         raise RuntimeError("invalid size, possible overflow?")
-    check_storage((count,), wanted.itemsize)
+    check_storage((count,), element_type.itemsize)
     if out is not None and out._type.numel not in (0, count):
         warn(
             f"The number of elements in the out tensor of shape {list(out._type.shape)} is {out._type.numel} which "
@@ -105,17 +94,34 @@ def arange(
     if discrete or integers:
         numbers = int(start) + np.arange(count) * int(step)
     else:
-        numbers = stepped(start, step, count, wanted.numpy)
-    return _given(made(numbers, wanted, device, requires_grad), out)
+        numbers = stepped(start, step, count, element_type.numpy)
+    return _written_to(tensor_from_array(numbers, element_type, device, requires_grad), out)
 
 
-def _given(found: Tensor, out: Tensor | None) -> Tensor:
-    """Numbers in a row, or a tensor of as many elements, else of their shape, with them written to it."""
+def _range_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """``start``, ``end`` and ``step`` from the arguments of ``arange``."""
+    if not bounds and "end" not in named:
+        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
+    for i, x in enumerate(bounds):
+        if not isinstance(x, int | float | np.number | Tensor):
+            name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
+            raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
+    numbers = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
+    start, end, step = 0, named.get("end"), named.get("step", 1)
+    if len(numbers) == 1:
+        start, end = (numbers[0], end) if "end" in named else (start, numbers[0])
+    elif numbers:
+        start, end, step = (*numbers, step)[:3]
+    return named.get("start", start), end, step
+
+
+def _written_to(numbers: Tensor, out: Tensor | None) -> Tensor:
+    """A vector of numbers; or ``out`` with these written to it, resized unless it has as many elements."""
     if out is None:
-        return found
-    if out._type.numel != found._type.numel:
-        resized(out, found._type.shape)
-    return out.copy_(found.reshape(out._type.shape))
+        return numbers
+    if out._type.numel != numbers._type.numel:
+        resized(out, numbers._type.shape)
+    return out.copy_(numbers.reshape(out._type.shape))
 
 
 def _check_type(dtype: Dtype, out: Tensor | None) -> None:
@@ -144,7 +150,7 @@ def inclusive_range(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from ``start`` to ``end``, which is included, in steps; ``arange`` is meant to be used instead.
+    """Numbers from ``start`` to ``end``, inclusive, in steps; deprecated in favour of ``arange``.
 
     Source: `torch.range <https://docs.pytorch.org/docs/stable/generated/torch.range.html>`_.
     """
@@ -153,11 +159,11 @@ def inclusive_range(
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
     )
     _check_steps(start, end, step)
-    wanted = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
+    element_type = get_default_dtype() if dtype is None else dtypes.argument(dtype, "range")
     count = int((end - start) / step) + 1
-    check_storage((count,), wanted.itemsize)
+    check_storage((count,), element_type.itemsize)
     values = start + np.arange(count) * step
-    return _given(made(values, wanted, device, requires_grad), out)
+    return _written_to(tensor_from_array(values, element_type, device, requires_grad), out)
 
 
 @composite(method=False, dispatch=UNLISTED)
@@ -172,75 +178,71 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` numbers at equal distance from ``start`` to ``end``, both included."""
-    wanted = _spaced_dtype("linspace", start, end, steps, dtype, out)
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+    element_type = _spaced_dtype("linspace", start, end, steps, dtype, out)
     start, end, steps = _spacing(start, end, steps)
     if steps > 1:
-        start, end = _bounds(start, end, wanted)
+        start, end = _bounds(start, end, element_type)
     elif steps:
-        check_number(start, wanted)
-    if wanted.is_complex:
-        numbers = complex_evenly_spaced(start, end, steps, wanted.numpy)
-    elif wanted.is_floating_point:
-        numbers = evenly_spaced(start, end, steps, wanted.numpy)
+        check_number(start, element_type)
+    if element_type.is_complex:
+        numbers = complex_evenly_spaced(start, end, steps, element_type.numpy)
+    elif element_type.is_floating_point:
+        numbers = evenly_spaced(start, end, steps, element_type.numpy)
     else:
         numbers = _even_integers(start, end, steps)
-    return _given(made(numbers, wanted, device, requires_grad), out)
+    return _written_to(tensor_from_array(numbers, element_type, device, requires_grad), out)
 
 
 def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, out: Tensor | None) -> Dtype:
-    """The type of numbers at equal distance, of which bounds and type are checked."""
+    """The type of evenly spaced numbers, after checks of the arguments."""
     ranks = {name: len(x._type.shape) for name, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
     if any(ranks.values()):
         shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
         raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
-    complex_given = _is_complex(start) or _is_complex(end)
+    complex_given = is_complex(start) or is_complex(end)
     if dtype is not None:
-        wanted = dtypes.argument(dtype, function)
-        if complex_given and not wanted.is_complex:
+        element_type = dtypes.argument(dtype, function)
+        if complex_given and not element_type.is_complex:
             inferred = CPP_NAMES[dtypes.default_complex_dtype().name]
             raise RuntimeError(
                 f"torch.{function}(): inferred dtype {inferred} can't be safely cast to passed dtype "
-                f"{wanted.scalar_name}"
+                f"{element_type.scalar_name}"
             )
     elif out is not None:
-        wanted = out._type.dtype
+        element_type = out._type.dtype
     else:
-        wanted = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
-    _check_type(wanted, out)
+        element_type = dtypes.default_complex_dtype() if complex_given else get_default_dtype()
+    _check_type(element_type, out)
     if not (_is_number(start) and _is_number(end) and _is_count(steps)):
         raise TypeError(no_match(function, types_of((start, end, steps)), _spaced_signatures(function)))
-    # a comparison of the tensor would be one in its type, which the bound may not fit into
+    # a comparison with the tensor would be in its type, which may not hold the bound
     steps = int(steps.item() if isinstance(steps, Tensor) else steps)
     if not -LARGEST - 1 <= steps <= LARGEST:
         raise ValueError("Overflow when unpacking long long")
-    check_storage((max(steps, 0),), wanted.itemsize)
-    if wanted in _WITHOUT_LOOP and steps > 1:
-        raise NotImplementedError(f"\"{function}_cpu\" not implemented for '{wanted.scalar_name}'")
-    return wanted
+    check_storage((max(steps, 0),), element_type.itemsize)
+    if element_type in _WITHOUT_LOOP and steps > 1:
+        raise not_implemented(f"{function}_cpu", element_type.numpy)
+    return element_type
 
 
-#: the types that PyTorch's loop does not compute
+#: the types that PyTorch's kernel lacks
 _WITHOUT_LOOP = (dtypes.bool_, dtypes.uint16, dtypes.uint32, dtypes.uint64)
 
 
 def _is_number(bound: Any) -> bool:
-    """Whether a bound is a number; a tensor is one, of no axes.
+    """Whether a bound is a number or a tensor.
 
     Raises:
-      OverflowError: it is an integer that 64 bits do not hold.
+      OverflowError: it is an integer that does not fit into 64 bits.
     """
     if isinstance(bound, int) and not -LARGEST - 1 <= bound <= 2 * LARGEST + 1:
         raise OverflowError("int too big to convert")
     return isinstance(bound, Tensor | int | float | complex | np.number | np.bool_)
 
 
-def _is_complex(bound: Any) -> bool:
-    return bound._type.dtype.is_complex if isinstance(bound, Tensor) else isinstance(bound, complex)
-
-
 def _is_count(steps: Any) -> bool:
-    """Whether a number of steps is an integer: a truth value is none."""
+    """Whether a number of steps is an integer; booleans are not."""
     if not isinstance(steps, Tensor):
         return isinstance(steps, int | np.integer) and not isinstance(steps, bool)
     dtype = steps._type.dtype
@@ -248,10 +250,10 @@ def _is_count(steps: Any) -> bool:
 
 
 def _even_integers(start: Any, end: Any, steps: int) -> np.ndarray:
-    """Integers at equal distance, each half counted from its own end.
+    """Evenly spaced integers, each half counted from its own end.
 
-    PyTorch has the step in double precision, and adds and multiplies with one rounding. So does a quotient of Python's
-    integers. A second rounding would give -31.0 where PyTorch has the next number, and the next integer is another.
+    PyTorch's step is a double, and it multiplies and adds with one rounding, as does the quotient of Python integers
+    here.  A second rounding could reach a whole number that PyTorch stays below, which truncates to another integer.
     """
     if steps == 1:
         return np.full((1,), start)
@@ -272,7 +274,7 @@ def _spacing(start: Any, end: Any, steps: Any) -> tuple[Any, Any, int]:
 
 
 def _bounds(start: Any, end: Any, dtype: Dtype) -> tuple[Any, Any]:
-    """The ends of several numbers, for integers as the type holds them: -1 is 255 in eight bits without a sign.
+    """The bounds, converted if the type is an integer type: -1 is 255 for uint8.
 
     Raises:
       RuntimeError: the type cannot hold one of them.
@@ -281,8 +283,8 @@ def _bounds(start: Any, end: Any, dtype: Dtype) -> tuple[Any, Any]:
         check_number(bound, dtype)
     if dtype.is_floating_point or dtype.is_complex:
         return start, end
-    held = np.array([math.trunc(start), math.trunc(end)]).astype(dtype.numpy).tolist()
-    return held[0], held[1]
+    bounds = np.array([math.trunc(start), math.trunc(end)]).astype(dtype.numpy).tolist()
+    return bounds[0], bounds[1]
 
 
 @composite(method=False, dispatch=UNLISTED)
@@ -298,17 +300,19 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``base`` to the power of ``steps`` numbers at equal distance."""
-    wanted = _spaced_dtype("logspace", start, end, steps, dtype, out)
-    kind = np.dtype(np.complex128 if wanted.is_complex else np.float64)
+    """``base`` to the power of ``steps`` evenly spaced numbers."""
+    element_type = _spaced_dtype("logspace", start, end, steps, dtype, out)
+    kind = np.dtype(np.complex128 if element_type.is_complex else np.float64)
     start, end, steps = _spacing(start, end, steps)
     if steps > 1:
-        start, end = _bounds(start, end, wanted)
-        if wanted.is_floating_point:
-            start, end = (float(wanted.numpy.type(x)) for x in (start, end))
+        start, end = _bounds(start, end, element_type)
+        if element_type.is_floating_point:
+            start, end = (float(element_type.numpy.type(x)) for x in (start, end))
     exponents = evenly_spaced(start, end, steps, kind, rounded)
     with np.errstate(all="ignore"):
-        powers = np.power(base, exponents) if wanted.is_complex else libm.powers(base, exponents)
-    if steps == 1 and not (wanted.is_floating_point and wanted.itemsize == 2):  # half precision computes infinity
-        check_number(powers.item(), wanted)
-    return _given(made(powers, wanted, device, requires_grad), out)
+        powers = np.power(base, exponents) if element_type.is_complex else libm.powers(base, exponents)
+    if steps == 1 and not (
+        element_type.is_floating_point and element_type.itemsize == 2
+    ):  # half precision computes infinity
+        check_number(powers.item(), element_type)
+    return _written_to(tensor_from_array(powers, element_type, device, requires_grad), out)

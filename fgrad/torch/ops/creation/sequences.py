@@ -1,9 +1,9 @@
 """Nested sequences as arrays: their shape, their type and their elements.
 
 NOTE [Whatever can be indexed is a sequence]
-To PyTorch everything is a sequence that Python's C interface takes for one: lists, tuples, ranges, deques, buffers, and
-objects that define ``__getitem__``.  The first element of each tells the shape, all elements together tell the type,
-and then all are read, and have to fit.  A string is a sequence of strings, without end.
+PyTorch takes as a sequence what Python's C interface does: lists, tuples, ranges, deques, buffers, and objects that
+define ``__getitem__``.  The first elements determine the shape, all elements the type; then all are read, and must fit.
+A string is an infinitely nested sequence of strings.
 
 Source: torch/csrc/utils/tensor_new.cpp (``compute_sizes``, ``infer_scalar_type``, ``recursive_store``).
 """
@@ -23,7 +23,7 @@ from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.creation import inferred_dtype
 
-#: how deep a sequence may be
+#: the deepest nesting
 MOST_DIMENSIONS = 128
 
 _SLOW = (
@@ -36,19 +36,19 @@ _NUMBERS = {*_REAL, complex}
 
 
 def is_sequence(x: Any) -> bool:
-    """Whether data consists of elements: see NOTE [Whatever can be indexed is a sequence]."""
+    """Whether data is a sequence: see NOTE [Whatever can be indexed is a sequence]."""
     if isinstance(x, list | tuple | str | bytes):
         return True
-    # of the class itself: a metaclass may have one too
+    # looked up in the classes themselves, since a metaclass may have one too
     return not isinstance(x, Tensor | dict | np.generic) and any("__getitem__" in vars(c) for c in type(x).__mro__)
 
 
 def inferred(data: Any) -> Dtype:
-    """The type that PyTorch gives to data: Python numbers have the default types, all others their own.
+    """The type that PyTorch gives to data: the default types for Python numbers, else their own.
 
     Raises:
       TypeError: it is or holds text.
-      RuntimeError: it is or holds what is neither a number nor a sequence.
+      RuntimeError: it is or holds something that is neither a number nor a sequence.
     """
     if isinstance(data, str | bytes):
         raise TypeError(f"new(): invalid data type '{type_name(data)}'")
@@ -64,23 +64,23 @@ def inferred(data: Any) -> Dtype:
     if not len(items):
         return get_default_dtype()
     by_type = {type(x): x for x in items}
-    found = None
+    dtype = None
     for x in by_type.values() if by_type.keys() <= _NUMBERS else items:
         if x is data:
             raise TypeError("new(): self-referential lists are incompatible")
-        own = inferred(x)
-        found = own if found is None or found is own else promote_types(found, own)
-        if found is dtypes.complex128:
+        item_dtype = inferred(x)
+        dtype = item_dtype if dtype is None or dtype is item_dtype else promote_types(dtype, item_dtype)
+        if dtype is dtypes.complex128:
             break
-    assert found is not None
-    return found
+    assert dtype is not None
+    return dtype
 
 
 def shape_of(data: Any) -> list[int]:
-    """The shape of data, as its first elements tell it.
+    """The shape of data according to its first elements.
 
     Raises:
-      ValueError: it is too deep, or says a length but has no first element.
+      ValueError: it is too deep, or has a length but no first element.
     """
     shape = []
     while is_sequence(data):
@@ -97,11 +97,11 @@ def shape_of(data: Any) -> list[int]:
 
 
 def elements(data: Any, shape: Sequence[int], dtype: Dtype) -> np.ndarray:
-    """The numbers of data of a shape, which are to get an element type.
+    """The elements of data of a shape, for conversion to an element type.
 
     Raises:
-      ValueError: something in it has another length than the shape says.
-      TypeError: something in it is no sequence where the others are, or no number.
+      ValueError: a sequence in it has another length than the shape says.
+      TypeError: an item is not a sequence where others are, or not a number.
     """
     if 0 in shape:
         return np.zeros(shape)
@@ -110,8 +110,8 @@ def elements(data: Any, shape: Sequence[int], dtype: Dtype) -> np.ndarray:
         if depth and any(isinstance(x, np.ndarray) for x in items):
             if first_time(_SLOW):
                 warn(_SLOW)
-            rest = tuple(shape[depth:])
-            if all(type(x) is np.ndarray and x.shape == rest and x.dtype == items[0].dtype for x in items):
+            item_shape = tuple(shape[depth:])
+            if all(type(x) is np.ndarray and x.shape == item_shape and x.dtype == items[0].dtype for x in items):
                 return np.array(items).reshape(shape)
         items = [x for sequence in items for x in _items(sequence, size, depth)]
     if not _read_by_numpy(dtype).issuperset(map(type, items)):
@@ -131,14 +131,14 @@ def _items(sequence: Any, size: int, depth: int) -> Any:
 
 
 def _read_by_numpy(dtype: Dtype) -> set[type]:
-    """The types of Python's numbers that NumPy reads as PyTorch does, where they are to get an element type."""
+    """The Python types that NumPy converts to an element type as PyTorch does."""
     if dtype is dtypes.bool_:
         return {bool}
     return _NUMBERS if dtype.is_complex else _REAL
 
 
 def _numbers(items: Sequence[Any], dtype: Dtype) -> Any:
-    """What stands in the places of numbers as numbers, by the methods with which Python's C interface asks for one."""
+    """Items as numbers, by the methods that Python's C interface calls."""
     if dtype.is_complex:
         return [_complex_of(x) for x in items]
     if dtype.is_floating_point:

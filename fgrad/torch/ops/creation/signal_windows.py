@@ -1,4 +1,4 @@
-"""Windows: weights that let a stretch of a signal begin and end smoothly."""
+"""Window functions: weights that fade a frame of a signal in and out."""
 
 import math
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import clone
-from fgrad.torch.ops.creation.creation import asked, filled, made
+from fgrad.torch.ops.creation.creation import filled, requiring_grad, tensor_from_array
 from fgrad.torch.ops.creation.ranges import arange
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random.scalars import cpp_name
@@ -23,30 +23,31 @@ def _window(
     name: str,
     length: Any,
     periodic: bool,
-    shape: Callable[[Tensor, int], Tensor],
+    weights_at: Callable[[Tensor, int], Tensor],
     dtype: Any,
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    """A window whose weights are worked out from the places 0, 1, ... and their number; one more if it is periodic."""
-    wanted = get_default_dtype() if dtype is None else dtype
+    """A window with weights computed from the indices 0, 1, ... and their number, one more for a periodic window."""
+    element_type = get_default_dtype() if dtype is None else dtype
     if isinstance(length, Tensor):
         length = int(length.item())
     if not isinstance(length, int):
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {type_name(length)}")
-    if not wanted.is_floating_point and not wanted.is_complex:
+    if not element_type.is_floating_point and not element_type.is_complex:
         raise RuntimeError(
-            f"{name} expects floating point dtypes, got: TensorOptions(dtype={cpp_name(wanted.numpy)}, device=cpu, "
-            "layout=Strided (default), requires_grad=false (default), pinned_memory=false, memory_format=(nullopt))"
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={cpp_name(element_type.numpy)}, "
+            "device=cpu, layout=Strided (default), requires_grad=false (default), pinned_memory=false, "
+            "memory_format=(nullopt))"
         )
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     if length < 2:
-        return filled((length,), 1, wanted, device, requires_grad)
+        return filled((length,), 1, element_type, device, requires_grad)
     count = length + bool(periodic)
     with no_grad():
-        found = clone(shape(arange(count, dtype=wanted, device=device), count)[:length])
-    return asked(found) if requires_grad else found
+        window = clone(weights_at(arange(count, dtype=element_type, device=device), count)[:length])
+    return requiring_grad(window) if requires_grad else window
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -54,11 +55,11 @@ def hann_window(
     window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The Hann window: a period of a cosine, lifted to reach from 0 to 1.
+    """The Hann window: one period of a cosine, scaled to the range from 0 to 1.
 
     Arguments:
       window_length: the number of weights.
-      periodic: leave the last weight of a window that is longer by one out, as the next period begins with it.
+      periodic: make a window longer by one and drop its last weight, with which the next period begins.
       dtype, device, requires_grad: of the tensor.
 
     Raises:
@@ -70,12 +71,12 @@ def hann_window(
 
     Source: `torch.hann_window <https://docs.pytorch.org/docs/2.13/generated/torch.hann_window.html>`_.
     """
-    shape = _general_hamming(0.5, 0.5)
-    return _window("hann_window", window_length, periodic, shape, dtype, device, requires_grad)
+    weights_at = _general_hamming(0.5, 0.5)
+    return _window("hann_window", window_length, periodic, weights_at, dtype, device, requires_grad)
 
 
 def _general_hamming(alpha: float, beta: float) -> Callable[[Tensor, int], Tensor]:
-    return lambda places, count: places.mul_(math.pi * 2.0 / (count - 1)).cos_().mul_(-beta).add_(alpha)
+    return lambda indices, count: indices.mul_(math.pi * 2.0 / (count - 1)).cos_().mul_(-beta).add_(alpha)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -83,7 +84,7 @@ def hamming_window(
     window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The Hamming window: ``alpha`` less ``beta`` times a period of a cosine.  Arguments as of ``hann_window``.
+    """The Hamming window: ``alpha`` minus ``beta`` times one period of a cosine.  Arguments as of ``hann_window``.
 
     >>> import fgrad.torch as torch
     >>> torch.hamming_window(3, periodic=False)
@@ -91,8 +92,8 @@ def hamming_window(
 
     Source: `torch.hamming_window <https://docs.pytorch.org/docs/2.13/generated/torch.hamming_window.html>`_.
     """
-    shape = _general_hamming(alpha, beta)
-    return _window("hamming_window", window_length, periodic, shape, dtype, device, requires_grad)
+    weights_at = _general_hamming(alpha, beta)
+    return _window("hamming_window", window_length, periodic, weights_at, dtype, device, requires_grad)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -109,13 +110,13 @@ def bartlett_window(
     Source: `torch.bartlett_window <https://docs.pytorch.org/docs/2.13/generated/torch.bartlett_window.html>`_.
     """
 
-    def shape(places: Tensor, count: int) -> Tensor:
-        rising = places.mul_(2.0 / (count - 1))
+    def weights_at(indices: Tensor, count: int) -> Tensor:
+        rising = indices.mul_(2.0 / (count - 1))
         middle = ((count - 1) >> 1) + 1
         rising[middle:].mul_(-1).add_(2)
         return rising
 
-    return _window("bartlett_window", window_length, periodic, shape, dtype, device, requires_grad)
+    return _window("bartlett_window", window_length, periodic, weights_at, dtype, device, requires_grad)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -132,11 +133,11 @@ def blackman_window(
     Source: `torch.blackman_window <https://docs.pytorch.org/docs/2.13/generated/torch.blackman_window.html>`_.
     """
 
-    def shape(places: Tensor, count: int) -> Tensor:
-        places.mul_(math.pi / (count - 1))
-        return places.mul(4).cos_().mul_(0.08) - places.mul(2).cos_().mul_(0.5) + 0.42
+    def weights_at(indices: Tensor, count: int) -> Tensor:
+        indices.mul_(math.pi / (count - 1))
+        return indices.mul(4).cos_().mul_(0.08) - indices.mul(2).cos_().mul_(0.5) + 0.42
 
-    return _window("blackman_window", window_length, periodic, shape, dtype, device, requires_grad)
+    return _window("blackman_window", window_length, periodic, weights_at, dtype, device, requires_grad)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -144,7 +145,7 @@ def kaiser_window(
     window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The Kaiser window: a Bessel function over a half circle; the larger ``beta``, the narrower.
+    """The Kaiser window: a Bessel function over a half circle; a larger ``beta`` makes it narrower.
 
     The other arguments are as of ``hann_window``.
 
@@ -155,8 +156,9 @@ def kaiser_window(
     Source: `torch.kaiser_window <https://docs.pytorch.org/docs/2.13/generated/torch.kaiser_window.html>`_.
     """
 
-    def shape(places: Tensor, count: int) -> Tensor:
-        across = np.arange(count) / ((count - 1) / 2) - 1
-        return made(np.i0(float(beta) * np.sqrt(1 - across**2)) / np.i0(float(beta)), places.dtype, device)
+    def weights_at(indices: Tensor, count: int) -> Tensor:
+        positions = np.arange(count) / ((count - 1) / 2) - 1
+        weights = np.i0(float(beta) * np.sqrt(1 - positions**2)) / np.i0(float(beta))
+        return tensor_from_array(weights, indices.dtype, device)
 
-    return _window("kaiser_window", window_length, periodic, shape, dtype, device, requires_grad)
+    return _window("kaiser_window", window_length, periodic, weights_at, dtype, device, requires_grad)

@@ -1,7 +1,7 @@
-"""Numbers at equal distance, to the bit those of PyTorch.
+"""Evenly spaced numbers, bit for bit those of PyTorch.
 
-A grid of points that are those of an image (``affine_grid`` of the identity) lies where the derivative of an
-interpolation jumps: there the last bit of a coordinate decides which pixels a gradient is made of.
+The grid of an image's own points (``affine_grid`` of the identity) lies where the derivative of an interpolation jumps:
+there the last bit of a coordinate decides which pixels receive the gradient.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The activations that tensors have as methods, too: ``hardshrink`` and ``prelu``."""
+"""The activations that are also methods of tensors: ``hardshrink`` and ``prelu``."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.answers import OF_TORCH
+from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
@@ -23,7 +23,7 @@ def _hardshrink(input: Array, lambd: float) -> Any:
 @writes_out("hardshrink", operation_of(_hardshrink), FOUND)
 @takes("hardshrink(input)")
 def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
-    """The elements, those within ``[-lambd, lambd]`` set to zero."""
+    """The elements, with those in ``[-lambd, lambd]`` set to zero."""
     return _hardshrink(input, lambd)
 
 
@@ -38,7 +38,7 @@ def _prelu_kernel(input: Array, weight: Array) -> Any:
 @functional(autocast="lower_precision_fp", dispatch=OF_TORCH)
 @takes("prelu(input, weight)")
 def prelu(input: Any, weight: Any) -> Tensor:
-    """The elements, the negative ones times the weight of all or of their channel.
+    """The elements, with the negative ones multiplied by a weight, one for all or one for each channel.
 
     Source: `torch.nn.functional.prelu
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html>`_.

@@ -16,7 +16,7 @@ from fgrad.torch.ops.table.broadcasting import aligned, check_broadcast, derivat
 from fgrad.torch.ops.table.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
-from fgrad.torch.ops.table.overloads import Choice, also, chooser_of, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.promotions import Types, common, inexact, without_factor
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
 
@@ -42,13 +42,13 @@ _NUMBER_SECOND = (
 
 
 def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
-    """``x`` and ``alpha * y`` combined; the factor may not change the type, and is rounded to it first."""
-    wanted, given = kind(y), kind(alpha)
-    if given == "b" and wanted != "b":
+    """``x`` combined with ``alpha * y``; the factor is first rounded to the type, which it may not change."""
+    result_kind, alpha_kind = kind(y), kind(alpha)
+    if alpha_kind == "b" and result_kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if given == "f" and wanted in "bi":
+    if alpha_kind == "f" and result_kind in "bi":
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    if given == "c" and wanted != "c":
+    if alpha_kind == "c" and result_kind != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return single(lambda x, y, factor: combine(x, y * factor))(x, y, alpha.astype(y.dtype))
 
@@ -79,7 +79,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type
 
 
 def _difference(types: Types, params: dict[str, Any]) -> Dtype:
-    """The common type of the operands of a subtraction, which takes no booleans."""
+    """The common type of the operands of a subtraction, which booleans do not have."""
     bools = [t is bool or (isinstance(t, TensorType) and t.dtype is bool_) for t in types[:2]]
     if all(bools):
         raise RuntimeError(_BOOLS)
@@ -143,7 +143,7 @@ def rsub(input: Array, other: Operand, *, alpha: Number = 1) -> Choice:
 
 @operation("NegBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def neg(input: Array) -> Any:
-    """The elements with the other sign.
+    """The negative.
 
     Source: `torch.neg <https://docs.pytorch.org/docs/stable/generated/torch.neg.html>`_.
     """
@@ -193,16 +193,16 @@ def _truncated(x: Any) -> Any:
 
 
 def _floor_quotient(x: Any, y: Any) -> Any:
-    """``floor(x / y)``, exact also where the quotient rounds up to an integer."""
+    """``floor(x / y)``, exact even where the quotient rounds up to an integer."""
     if not jnp.issubdtype(x.dtype, np.floating):
         return jnp.floor_divide(x, y)
     rest = lax.rem(x, y)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
-    whole = jnp.floor(quotient)
-    whole = jnp.where(quotient - whole > 0.5, whole + 1, whole)
-    whole = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), whole)
-    return jnp.where(y == 0, x / y, whole)
+    floored = jnp.floor(quotient)
+    floored = jnp.where(quotient - floored > 0.5, floored + 1, floored)
+    floored = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), floored)
+    return jnp.where(y == 0, x / y, floored)
 
 
 def _trunc_quotient(x: Any, y: Any) -> Any:
@@ -210,20 +210,20 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
     return _truncated(quotient) if jnp.issubdtype(x.dtype, np.floating) else quotient
 
 
-# PyTorch divides again in backward: the result of a division may be written without harm
+# PyTorch divides again in backward, so the result may be overwritten
 @overload("div", "DivBackward0", overloads=OF_TENSORS, promote=inexact, strides=elementwise, outputs=(), single=True)
 def _div(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.true_divide(input, other)
 
 
-def _no_slope(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _zero_gradients(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return lax.full_like(x, 0), lax.full_like(y, 0)
 
 
 _quotients = {
-    "trunc": derivative(_no_slope)(_trunc_quotient),
-    "floor": derivative(_no_slope)(_floor_quotient),
+    "trunc": derivative(_zero_gradients)(_trunc_quotient),
+    "floor": derivative(_zero_gradients)(_floor_quotient),
 }
 
 
@@ -302,13 +302,13 @@ def floor_divide(input: Operand, other: Operand) -> Choice:
 
 @overload("mul", "MulBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _scaled_by(input: Array, other: Number) -> Any:
-    """The product with a number, as PyTorch's own functions write it."""
+    """The product with a number, as PyTorch's composite functions call it."""
     return input * other.astype(input.dtype)
 
 
 @overload("add", "AddBackward1", overloads=OF_TENSORS, promote=common, strides=elementwise)
 def _shifted_by(input: Array, other: Number) -> Any:
-    """The sum with a number, as PyTorch's own functions write it."""
+    """The sum with a number, as PyTorch's composite functions call it."""
     return input + other.astype(input.dtype)
 
 
@@ -321,7 +321,7 @@ shifted_by: Any = _shifted_by
 
 @derivative(lambda ct, out, x, y: (ct, -ct * _quotients["floor"](x, y)))
 def _remainder(x: Any, y: Any) -> Any:
-    """The remainder that has the divisor's sign."""
+    """The remainder with the sign of the divisor."""
     check_kinds("remainder_cpu", "if", x)
     rest = lax.rem(x, y)
     return jnp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
@@ -329,7 +329,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 @derivative(lambda ct, out, x, y: (ct, -ct * _quotients["trunc"](x, y)))
 def _fmod(x: Any, y: Any) -> Any:
-    """The remainder that has the dividend's sign."""
+    """The remainder with the sign of the dividend."""
     check_kinds("fmod_cpu", "if", x)
     return lax.rem(x, y)
 
@@ -360,7 +360,7 @@ def _remainder_into(input: Number, other: Array) -> Any:
 
 @overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Number self, Tensor other", _NUMBER_SECOND[1]))
 def remainder(input: Operand, other: Operand) -> Choice:
-    """The remainder of the quotient rounded down: it has the sign of ``other``.
+    """The remainder of floor division, with the sign of ``other``.
 
     >>> import fgrad.torch as torch
     >>> torch.remainder(torch.tensor([-3., 3.]), 2)
@@ -386,7 +386,7 @@ def _fmod_number(input: Array, other: Number) -> Any:
 
 @overloaded(inplace=True, signatures=_NUMBER_SECOND)
 def fmod(input: Array, other: Operand) -> Choice:
-    """The remainder of the quotient rounded towards zero: it has the sign of ``input``.
+    """The remainder of division rounded towards zero, with the sign of ``input``.
 
     Source: `torch.fmod <https://docs.pytorch.org/docs/stable/generated/torch.fmod.html>`_.
     """
@@ -394,7 +394,7 @@ def fmod(input: Array, other: Operand) -> Choice:
     return (_fmod_tensors if isinstance(other, Tensor) else _fmod_number), input, other
 
 
-also("negative", "neg")
+add_alias("negative", "neg")
 
 overloaded(
     inplace=True,

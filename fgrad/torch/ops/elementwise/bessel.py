@@ -1,7 +1,7 @@
-"""Bessel functions and Airy's function, as ``torch.special`` has them: without derivatives.
+"""The Bessel and Airy functions of ``torch.special``, which have no derivatives.
 
-They are quotients of polynomials, and series of Chebyshev polynomials, on parts of the real line, as in Stephen
-Moshier's Cephes library, whose coefficients these are.
+On each part of the real line they are quotients of polynomials or Chebyshev series, with the coefficients of Stephen
+Moshier's Cephes library.
 
 Source: https://www.netlib.org/cephes/
 """
@@ -14,16 +14,18 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
+from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.ops.elementwise.modified_bessel import bessel_i0, bessel_i1
+from fgrad.torch.ops.table.kinds import is_half, kind
 from fgrad.torch.ops.table.table import Fixed, operation
+from fgrad.torch.random.scalars import not_implemented
 
 Coefficients = Sequence[float]
 
-# -- coefficients, those of the highest powers first -----------------------------------------------------------------
+# -- coefficients, highest powers first ------------------------------------------------------------------------------
 
 # fmt: off
-#: far from zero: of the cosine's factor (numerator, denominator) and the sine's, for order 0 and 1
+#: far from zero, for orders 0 and 1: numerator and denominator of the cosine's factor and of the sine's
 _PP0 = (
     0.0007969367292973471, 0.08283523921074408, 1.239533716464143, 5.447250030587687, 8.74716500199817,
     5.303240382353949, 1.0,
@@ -145,47 +147,46 @@ _AGD = (
 
 
 def _enter(name: str, doc: str) -> Callable[[Callable[..., Any]], None]:
-    """Enter a function of an array of floating-point numbers in the table."""
+    """Enter a function of arrays of floating-point numbers in the table."""
 
     def enter(function: Callable[..., Any]) -> None:
-        def entered(input: Fixed) -> Any:
-            scalar_name = from_numpy(input.dtype).scalar_name
-            if scalar_name in ("Half", "BFloat16") or input.dtype.kind == "c":
-                raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_name}'")
+        def kernel(input: Fixed) -> Any:
+            if is_half(input.dtype) or kind(input) == "c":
+                raise not_implemented(f"{name}_cpu", input.dtype)
             return function(input if input.dtype.kind == "f" else input.astype(get_default_dtype().numpy))
 
-        entered.__doc__ = (
+        kernel.__doc__ = (
             f"{doc}, without a derivative.\n\n    Source: `torch.special.{name} "
             f"<https://docs.pytorch.org/docs/2.13/special.html#torch.special.{name}>`_.\n    "
         )
         make = operation(
             name=f"special.{name}", strides=elementwise, auxiliary=("result",), method=False, function=False
         )
-        make(entered)
+        make(kernel)
 
     return enter
 
 
 def _polynomial(coefficients: Coefficients, x: Any) -> Any:
-    found = jnp.zeros_like(x)
+    value = jnp.zeros_like(x)
     for coefficient in coefficients:
-        found = found * x + coefficient
-    return found
+        value = value * x + coefficient
+    return value
 
 
 def _chebyshev(coefficients: Coefficients, x: Any) -> Any:
-    """A series of Chebyshev polynomials, by Clenshaw's recurrence."""
-    before, now, after = jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros_like(x)
+    """A Chebyshev series, by Clenshaw's recurrence."""
+    previous, current, following = jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros_like(x)
     for coefficient in coefficients:
-        before, now, after = now, after, x * after - now + coefficient
-    return 0.5 * (after - before)
+        previous, current, following = current, following, x * following - current + coefficient
+    return 0.5 * (following - previous)
 
 
 # -- of the first and the second kind --------------------------------------------------------------------------------
 
 
 def _far(x: Any, tables: Sequence[Coefficients], shift: float, first: Callable[..., Any], sign: int) -> Any:
-    """The asymptotic form: ``first`` is the cosine, or the sine for functions of the second kind."""
+    """The asymptotic form; ``first`` is the cosine, or the sine for functions of the second kind."""
     pp, pq, qp, qq = tables
     z = (5.0 / x) * (5.0 / x)
     second = jnp.sin if first is jnp.cos else jnp.cos
@@ -212,29 +213,29 @@ def _j0(x: Any) -> Any:
 
 
 def _j1(x: Any) -> Any:
-    size = jnp.abs(x)
+    magnitude = jnp.abs(x)
     z = x * x
-    near = _polynomial(_RP1, z) / _polynomial(_RQ1, z) * size
+    near = _polynomial(_RP1, z) / _polynomial(_RQ1, z) * magnitude
     near = near * (z - 14.6819706421238932572) * (z - 49.2184563216946036703)
-    found = jnp.where(size <= 5, near, _far_1(size, jnp.cos, -1))
-    return jnp.where(x < 0, -found, found)
+    value = jnp.where(magnitude <= 5, near, _far_1(magnitude, jnp.cos, -1))
+    return jnp.where(x < 0, -value, value)
 
 
-def _of_positive(x: Any, found: Any, pole: float) -> Any:
-    """What is found, a pole at zero, and NaN for negative numbers."""
-    return jnp.where(x == 0, pole, jnp.where(x < 0, np.nan, found))
+def _defined_for_positive(x: Any, value: Any, pole: float) -> Any:
+    """A value for positive ``x``, the pole at zero, and NaN for negative ``x``."""
+    return jnp.where(x == 0, pole, jnp.where(x < 0, np.nan, value))
 
 
 def _y0(x: Any) -> Any:
     z = x * x
     near = _polynomial(_YP0, z) / _polynomial(_YQ0, z) + 2 / math.pi * jnp.log(x) * _j0(x)
-    return _of_positive(x, jnp.where(x <= 5, near, _far_0(x, jnp.sin, 1)), -np.inf)
+    return _defined_for_positive(x, jnp.where(x <= 5, near, _far_0(x, jnp.sin, 1)), -np.inf)
 
 
 def _y1(x: Any) -> Any:
     z = x * x
     near = x * (_polynomial(_YP1, z) / _polynomial(_YQ1, z)) + 2 / math.pi * (_j1(x) * jnp.log(x) - 1 / x)
-    return _of_positive(x, jnp.where(x <= 5, near, _far_1(x, jnp.sin, 1)), -np.inf)
+    return _defined_for_positive(x, jnp.where(x <= 5, near, _far_1(x, jnp.sin, 1)), -np.inf)
 
 
 _enter("bessel_j0", "The Bessel function of the first kind of order 0")(_j0)
@@ -268,7 +269,7 @@ def _modified(x: Any, near: Any, coefficients: Coefficients, scaled: bool) -> An
         near = near * jnp.exp(x)
     else:
         far = jnp.exp(-x) * far
-    return _of_positive(x, jnp.where(x <= 2, near, far), np.inf)
+    return _defined_for_positive(x, jnp.where(x <= 2, near, far), np.inf)
 
 
 _enter("modified_bessel_i0", "The modified Bessel function of the first kind of order 0")(bessel_i0)
@@ -280,32 +281,32 @@ _enter("scaled_modified_bessel_k1", "``modified_bessel_k1`` times ``exp(input)``
 
 # -- Airy ------------------------------------------------------------------------------------------------------------
 
-#: how many terms of the power series there are: enough for float64 within its part of the line
+#: the number of terms of the power series, enough for float64 in its range
 _TERMS = 20
 
 
 def _airy_near(x: Any) -> Any:
     """The power series about zero."""
-    f, g, m, n = jnp.ones_like(x), x, jnp.ones_like(x), x
+    f_sum, g_sum, f_term, g_term = jnp.ones_like(x), x, jnp.ones_like(x), x
     z = x * x * x
     for k in range(1, 3 * _TERMS, 3):
-        m = m * z / ((k + 1) * (k + 2))
-        n = n * z / ((k + 2) * (k + 3))
-        f, g = f + m, g + n
-    return 0.355028053887817239260 * f - 0.258819403792806798405 * g
+        f_term = f_term * z / ((k + 1) * (k + 2))
+        g_term = g_term * z / ((k + 2) * (k + 3))
+        f_sum, g_sum = f_sum + f_term, g_sum + g_term
+    return 0.355028053887817239260 * f_sum - 0.258819403792806798405 * g_sum
 
 
 @_enter("airy_ai", "Airy's function Ai")
 def _airy(x: Any) -> Any:
-    size = jnp.abs(x)
-    zeta = 2 * size * jnp.sqrt(size) / 3
+    magnitude = jnp.abs(x)
+    zeta = 2 * magnitude * jnp.sqrt(magnitude) / 3
     factor = 1 / math.sqrt(math.pi)
-    falling = factor * _polynomial(_AN, 1 / zeta) / _polynomial(_AD, 1 / zeta)
-    falling = falling / (2 * jnp.sqrt(jnp.sqrt(size)) * jnp.exp(zeta))
+    decaying = factor * _polynomial(_AN, 1 / zeta) / _polynomial(_AD, 1 / zeta)
+    decaying = decaying / (2 * jnp.sqrt(jnp.sqrt(magnitude)) * jnp.exp(zeta))
     u = 1 / (zeta * zeta)
     angle = zeta + math.pi / 4
     even = 1 + u * _polynomial(_AFN, u) / _polynomial(_AFD, u)
     odd = _polynomial(_AGN, u) / _polynomial(_AGD, u) / zeta
-    waving = factor / jnp.sqrt(jnp.sqrt(size)) * (jnp.sin(angle) * even - jnp.cos(angle) * odd)
-    found = jnp.where(x < -2.09, waving, jnp.where(x >= 2.09, falling, _airy_near(x)))
-    return jnp.where(jnp.isinf(x), np.nan, jnp.where(x > 103.892, 0, found))
+    oscillating = factor / jnp.sqrt(jnp.sqrt(magnitude)) * (jnp.sin(angle) * even - jnp.cos(angle) * odd)
+    value = jnp.where(x < -2.09, oscillating, jnp.where(x >= 2.09, decaying, _airy_near(x)))
+    return jnp.where(jnp.isinf(x), np.nan, jnp.where(x > 103.892, 0, value))

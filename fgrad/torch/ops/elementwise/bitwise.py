@@ -69,7 +69,7 @@ def logical_not(input: Array) -> Any:
 
 @operation(strides=elementwise, inplace=True, out=FOUND)
 def bitwise_not(input: Array) -> Any:
-    """All bits the other way; of booleans, their negation.
+    """All bits inverted; for booleans, their negation.
 
     Source: `torch.bitwise_not <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_not.html>`_.
     """
@@ -99,7 +99,7 @@ def _bitwise_and(input: Operand, other: Operand) -> Any:
 
 @overloaded(inplace=True, signatures=_SIGNATURES)
 def bitwise_and(input: Operand, other: Operand) -> Choice:
-    """The bits that both have.
+    """The bitwise "and".
 
     Source: `torch.bitwise_and <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_and.html>`_.
     """
@@ -114,7 +114,7 @@ def _bitwise_or(input: Operand, other: Operand) -> Any:
 
 @overloaded(inplace=True, signatures=_SIGNATURES)
 def bitwise_or(input: Operand, other: Operand) -> Choice:
-    """The bits that either has.
+    """The bitwise "or".
 
     Source: `torch.bitwise_or <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_or.html>`_.
     """
@@ -129,7 +129,7 @@ def _bitwise_xor(input: Operand, other: Operand) -> Any:
 
 @overloaded(inplace=True, signatures=_SIGNATURES)
 def bitwise_xor(input: Operand, other: Operand) -> Choice:
-    """The bits that exactly one has.
+    """The bitwise "exclusive or".
 
     Source: `torch.bitwise_xor <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_xor.html>`_.
     """
@@ -144,7 +144,7 @@ def _bitwise_left_shift(input: Operand, other: Operand) -> Any:
 
 @overloaded(inplace=True, signatures=_SIGNATURES)
 def bitwise_left_shift(input: Operand, other: Operand) -> Choice:
-    """``input`` with its bits moved to the left.
+    """``input`` with its bits shifted to the left.
 
     Source: `torch.bitwise_left_shift <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_left_shift.html>`_.
     """
@@ -159,7 +159,7 @@ def _bitwise_right_shift(input: Operand, other: Operand) -> Any:
 
 @overloaded(inplace=True, signatures=_SIGNATURES)
 def bitwise_right_shift(input: Operand, other: Operand) -> Choice:
-    """``input`` with its bits moved to the right.
+    """``input`` with its bits shifted to the right.
 
     Source: `torch.bitwise_right_shift <https://docs.pytorch.org/docs/stable/generated/torch.bitwise_right_shift.html>`_.
     """

@@ -25,7 +25,7 @@ _SIGNATURES = (
 
 
 def _comparison(name: str, compare: Any, kinds: str) -> tuple[Any, Any]:
-    """The comparisons with a tensor and with a number."""
+    """The overloads of a comparison, with a tensor and with a number."""
     settings: dict[str, Any] = {"overloads": BY_OPERAND, "promote": common, "strides": elementwise}
 
     @overload(name, f"{name.title()}Backward1", name=f"_{name}_tensor", **settings)
@@ -156,7 +156,7 @@ def _isclose(input: Array, other: Array, rtol: Number, atol: Number, equal_nan: 
 
 @composite(out=NOT_TAKEN)
 def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether elements are as near as ``atol + rtol * abs(other)``.
+    """Whether elements differ by at most ``atol + rtol * abs(other)``.
 
     Source: `torch.isclose <https://docs.pytorch.org/docs/stable/generated/torch.isclose.html>`_.
     """
@@ -170,7 +170,7 @@ def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08
 
 @composite()
 def allclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, as ``isclose`` has it.
+    """Whether all elements are close, as by ``isclose``.
 
     Source: `torch.allclose <https://docs.pytorch.org/docs/stable/generated/torch.allclose.html>`_.
     """
@@ -182,7 +182,7 @@ def allclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-0
 
 @operation(strides=elementwise, out=NOT_TAKEN)
 def isnan(input: Array) -> Any:
-    """Whether elements are not a number.
+    """Whether elements are NaN.
 
     Source: `torch.isnan <https://docs.pytorch.org/docs/stable/generated/torch.isnan.html>`_.
     """
@@ -243,7 +243,7 @@ def isreal(input: Array) -> Any:
 
 @composite()
 def is_nonzero(input: Any) -> bool:
-    """Whether the one element is not zero.
+    """Whether the only element is not zero.
 
     Source: `torch.is_nonzero <https://docs.pytorch.org/docs/stable/generated/torch.is_nonzero.html>`_.
     """

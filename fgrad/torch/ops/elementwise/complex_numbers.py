@@ -1,4 +1,4 @@
-"""Complex numbers made and taken apart: Cartesian and polar coordinates, angles, conjugates made real."""
+"""Complex numbers: from Cartesian and polar coordinates, angles, and materialised conjugates."""
 
 import math
 from typing import Any
@@ -18,25 +18,25 @@ from fgrad.torch.ops.table.promotions import Types, inexact
 from fgrad.torch.ops.table.table import Array, composite, operation
 
 
-def _parts(types: Types, params: dict[str, Any]) -> Dtype:
-    """The type of the two real numbers that make a complex one."""
-    one, other = (t.dtype for t in types if isinstance(t, TensorType))
-    if not {one, other} <= {float16, float32, float64}:
+def _real_type(types: Types, params: dict[str, Any]) -> Dtype:
+    """The common type of the real and imaginary parts."""
+    first, second = (t.dtype for t in types if isinstance(t, TensorType))
+    if not {first, second} <= {float16, float32, float64}:
         raise RuntimeError(
-            f"Expected both inputs to be Half, Float or Double tensors but got {one.scalar_name} and "
-            f"{other.scalar_name}"
+            f"Expected both inputs to be Half, Float or Double tensors but got {first.scalar_name} and "
+            f"{second.scalar_name}"
         )
-    if one is not other:
+    if first is not second:
         raise RuntimeError(
-            f"Expected object of scalar type {one.scalar_name} but got scalar type {other.scalar_name} for second "
+            f"Expected object of scalar type {first.scalar_name} but got scalar type {second.scalar_name} for second "
             "argument"
         )
-    return one
+    return first
 
 
-@operation("ComplexBackward0", promote=_parts, strides=elementwise, method=False, kept=("real", "imag"), out=OBJECT)
+@operation("ComplexBackward0", promote=_real_type, strides=elementwise, method=False, kept=("real", "imag"), out=OBJECT)
 def complex(real: Array, imag: Array) -> Any:
-    """Complex numbers of their real and imaginary parts.
+    """Complex numbers from real and imaginary parts.
 
     >>> import fgrad.torch as torch
     >>> torch.complex(torch.tensor([1.]), torch.tensor([2.]))
@@ -52,9 +52,9 @@ def _polar_pullback(ct: Any, out: Any, modulus: Any, angle: Any) -> tuple[Any, A
 
 
 def _polar_pushforward(tangents: Any, out: Any, modulus: Any, angle: Any) -> Any:
-    outwards, around = tangents
-    found = 0 if outwards is None else _polar(outwards, angle)
-    return found if around is None else found + around * out * 1j
+    modulus_tangent, angle_tangent = tangents
+    tangent = 0 if modulus_tangent is None else _polar(modulus_tangent, angle)
+    return tangent if angle_tangent is None else tangent + angle_tangent * out * 1j
 
 
 @derivative(_polar_pullback, _polar_pushforward)
@@ -62,9 +62,9 @@ def _polar(modulus: Any, angle: Any) -> Any:
     return lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
 
 
-@operation("PolarBackward0", promote=_parts, strides=elementwise, method=False, autocast="fp32", out=OBJECT)
+@operation("PolarBackward0", promote=_real_type, strides=elementwise, method=False, autocast="fp32", out=OBJECT)
 def polar(abs: Array, angle: Array) -> Any:
-    """Complex numbers of their moduli and angles.
+    """Complex numbers from moduli and angles.
 
     Source: `torch.polar <https://docs.pytorch.org/docs/stable/generated/torch.polar.html>`_.
     """
@@ -76,8 +76,8 @@ def _angle_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         return (lax.full_like(x, 0),)
     real, imag = lax.real(x), lax.imag(x)
     origin = (real == 0) & (imag == 0)
-    turn = jnp.where(origin, 0, ct / jnp.where(origin, 1, real * real + imag * imag))
-    return (lax.complex(-imag * turn, -real * turn),)
+    scale = jnp.where(origin, 0, ct / jnp.where(origin, 1, real * real + imag * imag))
+    return (lax.complex(-imag * scale, -real * scale),)
 
 
 @derivative(_angle_pullback)
@@ -103,7 +103,7 @@ def _conj_physical(input: Array) -> Any:
 
 @composite(out=FOUND)
 def conj_physical(input: Array) -> Tensor:
-    """The complex conjugates in memory of their own; a real tensor itself.
+    """The complex conjugate as a copy; a real tensor itself.
 
     Source: `torch.conj_physical <https://docs.pytorch.org/docs/stable/generated/torch.conj_physical.html>`_.
     """

@@ -1,6 +1,7 @@
 """Exponentials, logarithms and the logistic function."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.broadcasting import derivative
-from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.kinds import check_floating, check_kinds, kind
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, Number, Operand, operation
@@ -37,7 +38,7 @@ def _exp2(x: Any) -> Any:
 
 @operation("Exp2Backward0", promote=inexact, strides=elementwise, inplace=True)
 def exp2(input: Array) -> Any:
-    """Two to a power.
+    """2 to the power of the elements.
 
     Source: `torch.exp2 <https://docs.pytorch.org/docs/stable/generated/torch.exp2.html>`_.
     """
@@ -112,7 +113,7 @@ def _log_of_sum(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
     difference = x - y
     larger = jnp.maximum(x, y) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, x, y)
     smaller = -abs(difference) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, -difference, difference)
-    # infinities of one sign cancel in the difference, and are the sum
+    # equal infinities give NaN in the difference; their sum is the result
     return jnp.where(jnp.isnan(difference), x + y, larger + log1p(exp(smaller)))
 
 
@@ -146,59 +147,58 @@ def logaddexp2(input: Array, other: Array) -> Any:
     return _logaddexp2(input, other)
 
 
-def _product_with_log(x: Any, y: Any) -> Any:
-    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log(y)))
+def times_log(log: Callable[[Any], Any], argument: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """``x * log(y)``, 0 where ``x`` is; ``log`` is the logarithm of ``argument(y)``, whose derivative is 1."""
+
+    def product(x: Any, y: Any) -> Any:
+        return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * log(y)))
+
+    def linear_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        return linear(ct, y), ct * x / argument(y)
+
+    def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        return jnp.where((x == 0) & (argument(y) <= 0), 0, linear(ct, y)), ct * x / argument(y)
+
+    # linear in ``x``, so that the pull-back has a transpose
+    linear = derivative(linear_pullback)(product)
+    return derivative(pullback)(product)
 
 
-def _times_log_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return _times_log(ct, y), ct * x / y
+def overloads_with_numbers(
+    name: str, node: str, function: Callable[[Any, Any], Any], check: Callable[[str, Any], None], **settings: Any
+) -> Callable[[Any, Any], Choice]:
+    """Enter the overloads of a function of two tensors, of which either may be a number; returns their chooser.
+
+    ``check`` is called with the name of PyTorch's kernel and a tensor operand, ``settings`` are as in ``overload``.
+    """
+    settings = {"promote": inexact, "strides": elementwise, **settings}
+
+    @overload(name, f"{node}0", name=f"_{name}_tensors", **settings)
+    def of_tensors(input: Operand, other: Operand) -> Any:
+        check(f"{name}_cpu", input)
+        return function(input, other)
+
+    @overload(name, f"{node}1", name=f"_{name}_of_number", wrapped=of_tensors, **settings)
+    def of_number(input: Number, other: Array) -> Any:
+        check(f"{name}_cpu", other)
+        return function(input.astype(other.dtype), other)
+
+    @overload(name, f"{node}2", name=f"_{name}_number", wrapped=of_tensors, **settings)
+    def with_number(input: Array, other: Number) -> Any:
+        check(f"{name}_cpu", input)
+        return function(input, other.astype(input.dtype))
+
+    def choose(input: Any, other: Any) -> Choice:
+        if not isinstance(input, Tensor):
+            return of_number, input, other
+        return (of_tensors if isinstance(other, Tensor) else with_number), input, other
+
+    return choose
 
 
-@derivative(_times_log_pullback)
-def _times_log(x: Any, y: Any) -> Any:
-    """``xlogy`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
-    return _product_with_log(x, y)
-
-
-def _xlogy_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where((x == 0) & (y <= 0), 0, _times_log(ct, y)), ct * x / y
-
-
-_xlogy = derivative(_xlogy_pullback)(_product_with_log)
-
-
-@overload("xlogy", "XlogyBackward0", overloads=("Tensor", "Scalar_Other"), promote=inexact, strides=elementwise)
-def _xlogy_tensors(input: Operand, other: Operand) -> Any:
-    check_kinds("xlogy_cpu", "f", input)
-    return _xlogy(input, other)
-
-
-@overload(
-    "xlogy",
-    "XlogyBackward1",
-    overloads=("Tensor", "Scalar_Other"),
-    wrapped=_xlogy_tensors,
-    promote=inexact,
-    strides=elementwise,
+_choose_xlogy = overloads_with_numbers(
+    "xlogy", "XlogyBackward", times_log(jnp.log, lambda y: y), check_floating, overloads=("Tensor", "Scalar_Other")
 )
-def _xlogy_of_number(input: Number, other: Array) -> Any:
-    check_kinds("xlogy_cpu", "f", other)
-    return _xlogy(input.astype(other.dtype), other)
-
-
-@overload(
-    "xlogy",
-    "XlogyBackward2",
-    overloads=("Tensor", "Scalar_Other"),
-    wrapped=_xlogy_tensors,
-    promote=inexact,
-    strides=elementwise,
-)
-def _xlogy_number(input: Array, other: Number) -> Any:
-    check_kinds("xlogy_cpu", "f", input)
-    return _xlogy(input, other.astype(input.dtype))
-
-
 WITH_NUMBERS = (
     "Tensor input, Tensor other, *, Tensor out = None",
     "Number self, Tensor other, *, Tensor out = None",
@@ -216,9 +216,7 @@ def xlogy(input: Operand, other: Operand) -> Choice:
 
     Source: `torch.xlogy <https://docs.pytorch.org/docs/stable/generated/torch.xlogy.html>`_.
     """
-    if not isinstance(input, Tensor):
-        return _xlogy_of_number, input, other
-    return (_xlogy_tensors if isinstance(other, Tensor) else _xlogy_number), input, other
+    return _choose_xlogy(input, other)
 
 
 # -- the logistic function -------------------------------------------------------------------------------------------
@@ -272,7 +270,7 @@ def _logit_within(eps: float | None) -> Any:
 
 @operation("LogitBackward0", promote=inexact, strides=elementwise, inplace=True)
 def logit(input: Array, eps: float | None = None) -> Any:
-    """The inverse of the logistic function; with ``eps`` of the input clamped to ``[eps, 1 - eps]``.
+    """The inverse of the logistic function; with ``eps``, of the input clamped to ``[eps, 1 - eps]``.
 
     Source: `torch.logit <https://docs.pytorch.org/docs/stable/generated/torch.logit.html>`_.
     """

@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the first kind, which have derivatives; the others are in ``bessel.py``."""
+"""Modified Bessel functions of the first kind, with derivatives; the other Bessel functions are in ``bessel.py``."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ from fgrad.torch.ops.table.table import Array, operation
 
 
 def _not_at_zero(x: Any) -> tuple[Any, Any]:
-    """Where ``x`` is not tiny, and ``x`` with a small number in place of what is."""
+    """Where ``x`` is not tiny, and ``x`` with tiny numbers replaced by the machine epsilon."""
     epsilon = jnp.finfo(x.dtype).eps
-    apart = jnp.abs(x) > epsilon
-    return apart, jnp.where(apart, x, epsilon)
+    nonzero = jnp.abs(x) > epsilon
+    return nonzero, jnp.where(nonzero, x, epsilon)
 
 
 def _i1_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-    apart, safe = _not_at_zero(x)
-    return (ct * jnp.where(apart, _i0(safe) - out * (1 / safe), 0.5),)
+    nonzero, safe = _not_at_zero(x)
+    return (ct * jnp.where(nonzero, _i0(safe) - out * (1 / safe), 0.5),)
 
 
 def _i1e_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-    apart, safe = _not_at_zero(x)
-    return (ct * jnp.where(apart, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
+    nonzero, safe = _not_at_zero(x)
+    return (ct * jnp.where(nonzero, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
 
 
 @derivative(lambda ct, out, x: (ct * _i1(x),))

@@ -1,4 +1,4 @@
-"""The orthogonal polynomials of ``torch.special``, which have no derivative there."""
+"""The orthogonal polynomials of ``torch.special``, which have no derivatives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,10 +27,10 @@ _SIGNATURES = (
 def _enter(name: str, doc: str, function: Callable[..., Any]) -> None:
     """Enter a function of ``torch.special``."""
     settings: dict[str, Any] = {"promote": inexact, "strides": elementwise, "auxiliary": ("result",)}
-    made = overload(f"special_{name}", None, name=f"_{name}", **settings)(function)
+    polynomial = overload(f"special_{name}", None, name=f"_{name}", **settings)(function)
 
     def chooser(input: Operand, n: Operand) -> Choice:
-        return made, input, n
+        return polynomial, input, n
 
     chooser.__doc__ = (
         f"{doc}, without a derivative.\n\n    Source: `torch.special "
@@ -40,22 +40,22 @@ def _enter(name: str, doc: str, function: Callable[..., Any]) -> None:
 
 
 def _polynomial(x: Any, degree: Any, first: Any, step: Step) -> Any:
-    """The polynomial of each element's degree, from the one of degree 0, which is 1, and the ``first``."""
+    """The polynomial of each element's degree, by recurrence from 1 and the one of degree 1, ``first``."""
     degree = degree.astype(np.int64)
 
     def advance(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
-        k, before, now, found = state
-        after = step(x, k.astype(x.dtype), now, before)
-        return k + 1, now, after, jnp.where(degree == k + 1, after, found)
+        k, previous, current, value = state
+        following = step(x, k.astype(x.dtype), current, previous)
+        return k + 1, current, following, jnp.where(degree == k + 1, following, value)
 
     one = jnp.ones_like(x)
-    found = jnp.where(degree == 0, one, jnp.where(degree == 1, first, 0))
-    top = jnp.max(degree, initial=0)
-    return lax.while_loop(lambda state: state[0] < top, advance, (np.int64(1), one, first, found))[3]
+    value = jnp.where(degree == 0, one, jnp.where(degree == 1, first, 0))
+    greatest = jnp.max(degree, initial=0)
+    return lax.while_loop(lambda state: state[0] < greatest, advance, (np.int64(1), one, first, value))[3]
 
 
-def _chebyshev(x: Any, k: Any, now: Any, before: Any) -> Any:
-    return (x + x) * now - before
+def _chebyshev(x: Any, k: Any, current: Any, previous: Any) -> Any:
+    return (x + x) * current - previous
 
 
 def _family(name: str, doc: str, first: Callable[[Any], Any], step: Step, shifted: bool = False) -> None:
@@ -68,13 +68,13 @@ def _family(name: str, doc: str, first: Callable[[Any], Any], step: Step, shifte
     _enter(name, doc, polynomial)
 
 
-for _kind, _place, _first in (
+for _kind, _ordinal, _first in (
     ("t", "first", lambda x: x),
     ("u", "second", lambda x: x + x),
     ("v", "third", lambda x: x + x - 1),
     ("w", "fourth", lambda x: x + x + 1),
 ):
-    _doc = f"Chebyshev polynomials of the {_place} kind, of degree ``n``"
+    _doc = f"Chebyshev polynomials of the {_ordinal} kind, of degree ``n``"
     _family(f"chebyshev_polynomial_{_kind}", _doc, _first, _chebyshev)
     _family(f"shifted_chebyshev_polynomial_{_kind}", f"Shifted {_doc}", _first, _chebyshev, shifted=True)
 
@@ -82,23 +82,23 @@ _family(
     "hermite_polynomial_h",
     "Physicists' Hermite polynomials of degree ``n``",
     lambda x: x + x,
-    lambda x, k, now, before: (x + x) * now - 2 * k * before,
+    lambda x, k, current, previous: (x + x) * current - 2 * k * previous,
 )
 _family(
     "hermite_polynomial_he",
     "Probabilists' Hermite polynomials of degree ``n``",
     lambda x: x,
-    lambda x, k, now, before: x * now - k * before,
+    lambda x, k, current, previous: x * current - k * previous,
 )
 _family(
     "laguerre_polynomial_l",
     "Laguerre polynomials of degree ``n``",
     lambda x: 1 - x,
-    lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+    lambda x, k, current, previous: ((2 * k + 1 - x) * current - k * previous) / (k + 1),
 )
 _family(
     "legendre_polynomial_p",
     "Legendre polynomials of degree ``n``",
     lambda x: x,
-    lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+    lambda x, k, current, previous: ((2 * k + 1) * x * current - k * previous) / (k + 1),
 )

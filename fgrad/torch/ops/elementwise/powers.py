@@ -1,4 +1,4 @@
-"""Powers and roots, and numbers taken apart into mantissa and exponent."""
+"""Powers and roots, and the decomposition into mantissa and exponent."""
 
 import math
 from functools import partial
@@ -13,74 +13,74 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
 from fgrad.torch.ops.table.broadcasting import check_broadcast, derivative
-from fgrad.torch.ops.table.kinds import check_kinds, is_integer, kind
+from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
 from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.promotions import common, inexact
-from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_all
+from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_outputs
 
 # -- powers ----------------------------------------------------------------------------------------------------------
 
-#: exponents for which PyTorch multiplies or takes a root; each is a program of its own
+#: exponents for which PyTorch multiplies or takes a root; each has a plan of its own
 _SPECIAL = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 
 
-def _to_power(x: Any, exponent: float) -> Any:
+def _repeated_product(x: Any, exponent: float) -> Any:
     if kind(x) == "f" and exponent in (0.5, -0.5):
         return lax.sqrt(x) if exponent > 0 else lax.rsqrt(x)
     if exponent == 0:
         return lax.full_like(x, 1)
-    whole = x
+    power = x
     for _ in range(int(abs(exponent)) - 1):
-        whole = whole * x
-    return whole if exponent > 0 else 1 / whole
+        power = power * x
+    return power if exponent > 0 else 1 / power
 
 
 def _power_of(exponent: float) -> Any:
-    """The function that raises to a known power; its pull-back reads the base."""
+    """The function that raises to a constant power; its pull-back reads the base."""
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         if exponent == 0:
             return (lax.full_like(x, 0),)
-        return (ct * (exponent * _raised(x, exponent - 1)),)
+        return (ct * (exponent * _constant_power(x, exponent - 1)),)
 
-    return derivative(pullback)(partial(_to_power, exponent=exponent))
+    return derivative(pullback)(partial(_repeated_product, exponent=exponent))
 
 
-def _raised(x: Any, exponent: float) -> Any:
-    """``x ** exponent`` with an exponent that is known."""
+def _constant_power(x: Any, exponent: float) -> Any:
+    """``x ** exponent`` with a constant exponent."""
     if exponent in _SPECIAL and (float(exponent).is_integer() or kind(x) == "f"):
         return _power_of(exponent)(x)
     return _power(x, lax.full_like(x, exponent))
 
 
-def _lower_power(ct: Any, x: Any, exponent: Any) -> Any:
-    # the factor is zero too where the product is, so that the transpose is
+def _base_gradient(ct: Any, x: Any, exponent: Any) -> Any:
+    # the factor is also zeroed, so that the transpose is zero there too
     slope = jnp.where(exponent == 0, 0, exponent * _power(x, exponent - 1))
     return jnp.where(exponent == 0, 0, ct * slope)
 
 
 def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
     if kind(x) == "c":
-        nothing = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
+        is_zero = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
     else:
-        nothing = (x == 0) & (exponent >= 0)
-    growth = jnp.where(nothing, 0, out * jnp.log(x))
-    return _lower_power(ct, x, exponent), jnp.where(nothing, 0, ct * growth)
+        is_zero = (x == 0) & (exponent >= 0)
+    slope = jnp.where(is_zero, 0, out * jnp.log(x))
+    return _base_gradient(ct, x, exponent), jnp.where(is_zero, 0, ct * slope)
 
 
 @derivative(_power_pullback)
 def _power(x: Any, exponent: Any) -> Any:
-    found = jnp.power(x, exponent)
-    # by way of logarithms a power of a complex zero would be no number
-    return jnp.where((x == 0) & (lax.real(exponent) > 0), 0, found) if kind(x) == "c" else found
+    power = jnp.power(x, exponent)
+    # by logarithms a power of a complex zero would be NaN
+    return jnp.where((x == 0) & (lax.real(exponent) > 0), 0, power) if kind(x) == "c" else power
 
 
 def _integer_power(x: Any, exponent: Any) -> Any:
-    """Integers to integer powers; a negative power is 0 but of 1 and -1."""
+    """Integers to integer powers; a negative power is 0 except that of 1 and -1."""
     odd = exponent % 2 != 0
-    small = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
-    return jnp.where(exponent < 0, small.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
+    inverse = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
+    return jnp.where(exponent < 0, inverse.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
 
 
 def _any_power(x: Any, exponent: Any) -> Any:
@@ -95,7 +95,7 @@ def _any_power(x: Any, exponent: Any) -> Any:
 def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
     if special is None or kind(input) in "bi":
         return _any_power(input, exponent.astype(input.dtype))
-    return _raised(input, special)
+    return _constant_power(input, special)
 
 
 @overload(
@@ -155,7 +155,7 @@ def pow(input: Operand, exponent: Operand) -> Choice:
 
 @composite()
 def square(input: Any, *, out: Any = None) -> Tensor:
-    """The second power.
+    """The square.
 
     Source: `torch.square <https://docs.pytorch.org/docs/stable/generated/torch.square.html>`_.
     """
@@ -168,15 +168,11 @@ def square_(input: Any) -> Tensor:
     return input.pow_(2)
 
 
-def _wide(*operands: Any) -> Dtype:
-    return complex128 if any(_is_complex(x) for x in operands) else float64
+def _double_dtype(*operands: Any) -> Dtype:
+    return complex128 if any(is_complex(x) for x in operands) else float64
 
 
-def _is_complex(x: Any) -> bool:
-    return x._type.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
-
-
-def _widened(x: Any, dtype: Dtype) -> Any:
+def _as_dtype(x: Any, dtype: Dtype) -> Any:
     return x.to(dtype) if isinstance(x, Tensor) else x
 
 
@@ -190,9 +186,9 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """
     if not all(isinstance(x, (Tensor, *NUMBERS)) for x in (input, exponent)):
         raise TypeError(no_match("float_power", types_of((input, exponent)), _SIGNATURES))
-    dtype = _wide(input, exponent)
-    found = pow(_widened(input, dtype), _widened(exponent, dtype))
-    return found if out is None else write_all("float_power", None, (input, exponent), found, out)
+    dtype = _double_dtype(input, exponent)
+    power = pow(_as_dtype(input, dtype), _as_dtype(exponent, dtype))
+    return power if out is None else write_outputs("float_power", None, (input, exponent), power, out)
 
 
 @composite(function=False)
@@ -202,13 +198,13 @@ def float_power_(input: Any, exponent: Any) -> Tensor:
     Raises:
       RuntimeError: the tensor is not of double precision.
     """
-    dtype = _wide(input, exponent)
+    dtype = _double_dtype(input, exponent)
     if input._type.dtype is not dtype:
         raise RuntimeError(
             f"the base given to float_power_ has dtype {input._type.dtype.scalar_name} but the operation's result "
             f"requires dtype {dtype.scalar_name}"
         )
-    return input.pow_(_widened(exponent, dtype))
+    return input.pow_(_as_dtype(exponent, dtype))
 
 
 # -- roots -----------------------------------------------------------------------------------------------------------
@@ -306,7 +302,7 @@ def _frexp(input: Array) -> Any:
 
 @composite(out=exact("torch.frexp() expects {output} to have dtype {c_want} but got {c_got}", "mantissa", "exponent"))
 def frexp(input: Array, *, out: Any = None) -> Any:
-    """Mantissas, of modulus from a half to 1, and exponents to base 2.
+    """Mantissas, with absolute values in [1/2, 1), and exponents to base 2.
 
     >>> import fgrad.torch as torch
     >>> torch.frexp(torch.tensor([3., -0.25])).exponent

@@ -1,4 +1,4 @@
-"""Rounding: to integers below, above, nearest and towards zero, and what is left over."""
+"""Rounding down, up, to nearest and towards zero, and fractional parts."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import FOUND
-from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
 from fgrad.torch.ops.table.table import Array, operation
 
 
 def _rounded(name: str, x: Any, function: Any) -> Any:
-    """``function`` of floating-point numbers; integers are what they are."""
+    """``function`` of floating-point numbers; integers unchanged."""
     if kind(x) == "c":
         raise NotImplementedError(f"{name} is not supported for complex inputs")
     check_kinds(f"{name}_vml_cpu", "if", x)
@@ -22,7 +22,7 @@ def _rounded(name: str, x: Any, function: Any) -> Any:
 
 @operation("FloorBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def floor(input: Array) -> Any:
-    """The largest integers that are not above the elements.
+    """The largest integers not above the elements.
 
     Source: `torch.floor <https://docs.pytorch.org/docs/stable/generated/torch.floor.html>`_.
     """
@@ -31,7 +31,7 @@ def floor(input: Array) -> Any:
 
 @operation("CeilBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def ceil(input: Array) -> Any:
-    """The smallest integers that are not below the elements.
+    """The smallest integers not below the elements.
 
     Source: `torch.ceil <https://docs.pytorch.org/docs/stable/generated/torch.ceil.html>`_.
     """
@@ -47,7 +47,7 @@ def trunc(input: Array) -> Any:
     return _rounded("trunc", input, jnp.trunc)
 
 
-also("fix", "trunc")
+add_alias("fix", "trunc")
 
 
 @overload("round", "RoundBackward0", strides=elementwise)
@@ -60,13 +60,13 @@ def _round_decimals(input: Array, decimals: int) -> Any:
     check_kinds("round_cpu" if decimals else "round_vml_cpu", "f", input)
     power = np.asarray(10.0 ** abs(decimals), input.dtype)
     scaled = input * power if decimals > 0 else input / power
-    whole = lax.round(scaled, lax.RoundingMethod.TO_NEAREST_EVEN)
-    return whole / power if decimals > 0 else whole * power
+    rounded = lax.round(scaled, lax.RoundingMethod.TO_NEAREST_EVEN)
+    return rounded / power if decimals > 0 else rounded * power
 
 
 @overloaded(inplace=True, out=FOUND, foreach=True)
 def round(input: Array, *, decimals: int | None = None) -> Choice:
-    """The nearest integers, the even one of two; or the nearest numbers of so many decimals.
+    """The nearest integers, at ties the even one; with ``decimals``, the nearest numbers with these.
 
     >>> import fgrad.torch as torch
     >>> torch.round(torch.tensor([0.5, 1.5, 2.6]))
@@ -79,7 +79,7 @@ def round(input: Array, *, decimals: int | None = None) -> Choice:
 
 @operation("FracBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
 def frac(input: Array) -> Any:
-    """The fractional parts, with the elements' signs.
+    """The fractional parts, with the signs of the elements.
 
     Source: `torch.frac <https://docs.pytorch.org/docs/stable/generated/torch.frac.html>`_.
     """

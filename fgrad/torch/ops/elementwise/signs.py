@@ -13,13 +13,13 @@ from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import BOOLEAN, FOUND, exact
-from fgrad.torch.ops.table.overloads import Choice, also, overload, overloaded
+from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation, operation_of
 
 
 def _direction(x: Any) -> Any:
-    """The sign, 0 for what is no number; of a complex number, the number of modulus 1 in its direction."""
+    """The sign, 0 for NaN; for a complex number, the number of modulus 1 in its direction."""
     if kind(x) == "b":
         return x
     return jnp.where(jnp.isnan(x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
@@ -58,7 +58,7 @@ def abs_(input: Array) -> Tensor:
     return apply_inplace(operation_of(abs), (input,))
 
 
-also("absolute", "abs")
+add_alias("absolute", "abs")
 
 
 @operation("SignBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)
@@ -85,7 +85,7 @@ def sgn(input: Array) -> Any:
 
 @operation(strides=elementwise, out=BOOLEAN)
 def signbit(input: Array) -> Any:
-    """Whether the sign is minus, of -0 too.
+    """Whether the sign is negative, including that of -0.
 
     Source: `torch.signbit <https://docs.pytorch.org/docs/stable/generated/torch.signbit.html>`_.
     """
@@ -169,7 +169,7 @@ def _nextafter(x: Any, y: Any) -> Any:
 
 @operation("NextafterBackward0", promote=common, strides=elementwise, inplace=True)
 def nextafter(input: Array, other: Array) -> Any:
-    """The next number from ``input`` towards ``other``.
+    """The next representable number from ``input`` towards ``other``.
 
     Source: `torch.nextafter <https://docs.pytorch.org/docs/stable/generated/torch.nextafter.html>`_.
     """

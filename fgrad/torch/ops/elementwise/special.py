@@ -1,6 +1,6 @@
-"""Special functions: error functions, gamma functions and their relatives.
+"""Special functions: error functions, gamma functions and others.
 
-Those that ``torch`` has only in ``torch.special`` stand in the table under "special." and are gathered there.
+Those that only ``torch.special`` has are in the table under "special.".
 """
 
 import math
@@ -11,27 +11,26 @@ from jax import lax, numpy as jnp, scipy as jsp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
-from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS
+from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS, overloads_with_numbers, times_log
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import aligned, derivative
-from fgrad.torch.ops.table.kinds import check_kinds, check_wide
+from fgrad.torch.ops.table.kinds import check_floating, check_kinds, check_wide
 from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
-from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
+from fgrad.torch.ops.table.table import Array, Operand, composite, operation
 
 # -- error functions -------------------------------------------------------------------------------------------------
 
 
-def _bell(x: Any) -> Any:
-    """The slope of the error function."""
+def _erf_derivative(x: Any) -> Any:
+    """The derivative of the error function."""
     return in_float(lambda y: y * np.asarray(2 / math.sqrt(math.pi), y.dtype), lax.exp(-(x * x)))
 
 
-_erf = rounded_once(lax.erf, lambda ct, out, x: (_bell(x) * ct,))
-_erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_bell(x) * ct,))
+_erf = rounded_once(lax.erf, lambda ct, out, x: (_erf_derivative(x) * ct,))
+_erfc = rounded_once(lax.erfc, lambda ct, out, x: (-_erf_derivative(x) * ct,))
 
 
 @operation("ErfBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
@@ -94,7 +93,7 @@ def erfcx(input: Array) -> Any:
 
 @composite(method=False, function=False, namespace="special", out=CAST)
 def ndtr(input: Array) -> Tensor:
-    """The distribution function of the normal distribution.
+    """The cumulative distribution function of the normal distribution.
 
     Source: `torch.special.ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtr>`_.
     """
@@ -108,7 +107,7 @@ def _ndtri(x: Any) -> Any:
 
 @special("ndtri", "SpecialNdtriBackward0")
 def ndtri(input: Array) -> Any:
-    """The inverse of the distribution function of the normal distribution.
+    """The inverse of the cumulative distribution function of the normal distribution.
 
     Source: `torch.special.ndtri <https://docs.pytorch.org/docs/stable/special.html#torch.special.ndtri>`_.
     """
@@ -123,7 +122,7 @@ def _log_ndtr(x: Any) -> Any:
 
 @special("log_ndtr", "SpecialLogNdtrBackward0")
 def log_ndtr(input: Array) -> Any:
-    """The logarithm of the distribution function of the normal distribution.
+    """The logarithm of the cumulative distribution function of the normal distribution.
 
     Source: `torch.special.log_ndtr <https://docs.pytorch.org/docs/stable/special.html#torch.special.log_ndtr>`_.
     """
@@ -161,7 +160,7 @@ def lgamma(input: Array) -> Any:
 
 @derivative(lambda ct, out, x: (ct * _digamma(x),))
 def _lgamma(x: Any) -> Any:
-    # XLA's in single precision is 5e-7 at 1, where the logarithm is 0
+    # in single precision XLA gives 5e-7 at 1, where the logarithm is 0
     return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
 
 
@@ -181,7 +180,7 @@ def digamma(input: Array) -> Any:
 
 
 def _trigamma(x: Any) -> Any:
-    """By reflection where ``x`` is below a half: the series is for positive numbers."""
+    """The derivative of ``digamma``; below 1/2 by reflection, since the series is for positive numbers."""
     low = x < 0.5
     sine = jnp.sin(np.pi * x)
     series = lax.zeta(lax.full_like(x, 2), jnp.where(low, 1 - x, x))
@@ -189,30 +188,30 @@ def _trigamma(x: Any) -> Any:
 
 
 def _below_one(x: Any) -> Any:
-    """How many steps of one lead from a number to the interval [1, 2), 0 for larger ones."""
+    """How many steps of 1 lead from a number up to the interval [1, 2); 0 for larger numbers."""
     return jnp.maximum(jnp.ceil(1 - lax.stop_gradient(x)), 0)
 
 
 def _first_terms(order: Any, x: Any) -> Any:
-    """The terms of the Hurwitz zeta function at places below one."""
+    """The sum of the terms of the Hurwitz zeta function below 1."""
 
-    # the derivative with respect to the order is not known: that of the rest of the sum says so
+    # the derivative with respect to the order is unknown; the rest of the sum raises the error for it
     @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _first_terms(order + 1, x)))
     def terms(order: Any, x: Any) -> Any:
         steps = _below_one(x)
 
-        def step(found: Any) -> Any:
-            total, k = found
-            return total + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+        def step(state: Any) -> Any:
+            partial, k = state
+            return partial + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
 
         zero = lax.full((), 0, x.dtype)
-        return lax.while_loop(lambda found: jnp.any(found[1] < steps), step, (lax.full_like(x, 0), zero))[0]
+        return lax.while_loop(lambda state: jnp.any(state[1] < steps), step, (lax.full_like(x, 0), zero))[0]
 
     return terms(order, x)
 
 
 def _hurwitz(order: Any, x: Any) -> Any:
-    """The Hurwitz zeta function; XLA's series is for arguments that are not far below zero."""
+    """The Hurwitz zeta function; XLA's series is not for arguments far below zero."""
     return in_float(lambda order, x: _first_terms(order, x) + lax.zeta(order, x + _below_one(x)), order, x)
 
 
@@ -300,17 +299,17 @@ def mvlgamma(input: Array, p: int) -> Any:
     return of_dimension(input)
 
 
-def _at_limits(function: Any, least: int, order: Any, x: Any) -> Any:
-    """An incomplete gamma function, also at limits that XLA leaves undefined; ``least`` is its value at 0.
+def _at_limits(function: Any, value_at_zero: int, order: Any, x: Any) -> Any:
+    """An incomplete gamma function, including the limits that XLA leaves undefined.
 
     Source: PyTorch: aten/src/ATen/native/Math.h, calc_igamma
     """
-    found = function(order, x)
+    value = function(order, x)
     undefined = (x < 0) | (jnp.isinf(order) & jnp.isinf(x)) | (order < 0)
-    begins = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
-    ends = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
-    found = jnp.where(jnp.isinf(order) & undefined, jnp.nan, found)
-    return jnp.where(begins, least, jnp.where(ends, 1 - least, found))
+    at_zero = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
+    at_infinity = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
+    value = jnp.where(jnp.isinf(order) & undefined, jnp.nan, value)
+    return jnp.where(at_zero, value_at_zero, jnp.where(at_infinity, 1 - value_at_zero, value))
 
 
 @operation("IgammaBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
@@ -333,28 +332,9 @@ def igammac(input: Array, other: Array) -> Any:
     return _at_limits(lax.igammac, 1, *aligned(input, other))
 
 
-def _check_zeta(x: Any) -> None:
-    check_kinds("zeta_cpu", "f", x)
-    if x.dtype.itemsize == 2:
-        raise NotImplementedError(f"\"zeta_cpu\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
-
-
-@overload("zeta", "SpecialZetaBackward0", promote=inexact, strides=elementwise, outputs=())
-def _zeta(input: Operand, other: Operand) -> Any:
-    _check_zeta(input)
-    return _hurwitz(*aligned(input, other))
-
-
-@overload("zeta", "SpecialZetaBackward1", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
-def _zeta_of_number(input: Number, other: Array) -> Any:
-    _check_zeta(other)
-    return _hurwitz(lax.full_like(other, input.astype(other.dtype)), other)
-
-
-@overload("zeta", "SpecialZetaBackward2", wrapped=_zeta, promote=inexact, strides=elementwise, outputs=())
-def _zeta_number(input: Array, other: Number) -> Any:
-    _check_zeta(input)
-    return _hurwitz(input, lax.full_like(input, other.astype(input.dtype)))
+_choose_zeta = overloads_with_numbers(
+    "zeta", "SpecialZetaBackward", lambda x, y: _hurwitz(*aligned(x, y)), check_wide, outputs=()
+)
 
 
 @overloaded(namespace="special", signatures=WITH_NUMBERS)
@@ -363,51 +343,15 @@ def zeta(input: Operand, other: Operand) -> Choice:
 
     Source: `torch.special.zeta <https://docs.pytorch.org/docs/stable/special.html#torch.special.zeta>`_.
     """
-    if not isinstance(input, Tensor):
-        return _zeta_of_number, input, other
-    return (_zeta if isinstance(other, Tensor) else _zeta_number), input, other
+    return _choose_zeta(input, other)
 
 
 # -- x log(1 + y) ----------------------------------------------------------------------------------------------------
 
 
-def _product_with_log1p(x: Any, y: Any) -> Any:
-    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log1p(y)))
-
-
-def _times_log1p_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return _times_log1p(ct, y), ct * x / (y + 1)
-
-
-@derivative(_times_log1p_pullback)
-def _times_log1p(x: Any, y: Any) -> Any:
-    """``xlog1py`` as a linear function of ``x``, for the sake of the pull-back's transpose."""
-    return _product_with_log1p(x, y)
-
-
-def _xlog1py_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where((x == 0) & (y <= -1), 0, _times_log1p(ct, y)), ct * x / (y + 1)
-
-
-_xlog1py = derivative(_xlog1py_pullback)(_product_with_log1p)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward0", promote=inexact, strides=elementwise)
-def _xlog1py_tensors(input: Operand, other: Operand) -> Any:
-    check_kinds("xlog1py_cpu", "f", input)
-    return _xlog1py(input, other)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward1", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
-def _xlog1py_of_number(input: Number, other: Array) -> Any:
-    check_kinds("xlog1py_cpu", "f", other)
-    return _xlog1py(input.astype(other.dtype), other)
-
-
-@overload("xlog1py", "SpecialXlog1PyBackward2", wrapped=_xlog1py_tensors, promote=inexact, strides=elementwise)
-def _xlog1py_number(input: Array, other: Number) -> Any:
-    check_kinds("xlog1py_cpu", "f", input)
-    return _xlog1py(input, other.astype(input.dtype))
+_choose_xlog1py = overloads_with_numbers(
+    "xlog1py", "SpecialXlog1PyBackward", times_log(jnp.log1p, lambda y: y + 1), check_floating
+)
 
 
 @overloaded(namespace="special", signatures=WITH_NUMBERS)
@@ -416,6 +360,4 @@ def xlog1py(input: Operand, other: Operand) -> Choice:
 
     Source: `torch.special.xlog1py <https://docs.pytorch.org/docs/stable/special.html#torch.special.xlog1py>`_.
     """
-    if not isinstance(input, Tensor):
-        return _xlog1py_of_number, input, other
-    return (_xlog1py_tensors if isinstance(other, Tensor) else _xlog1py_number), input, other
+    return _choose_xlog1py(input, other)

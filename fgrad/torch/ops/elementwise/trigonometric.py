@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.table.broadcasting import derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
-from fgrad.torch.ops.table.overloads import also, twin_with_node
+from fgrad.torch.ops.table.overloads import add_alias, twin_with_node
 from fgrad.torch.ops.table.promotions import in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, operation
 
@@ -126,7 +126,7 @@ def acosh(input: Array) -> Any:
 
     Source: `torch.acosh <https://docs.pytorch.org/docs/stable/generated/torch.acosh.html>`_.
     """
-    # PyTorch's slope of real numbers has the other sign below -1, where there is no value
+    # below -1, where real numbers have no value, PyTorch's derivative has the opposite sign
     return lax.acosh(input) if jnp.iscomplexobj(input) else _acosh(input)
 
 
@@ -143,8 +143,8 @@ for _name in ("asinh", "acosh", "atanh"):
     twin_with_node(_name, f"{_name.title()}Backward1")
 
 for _name in ("sin", "cos", "tan"):
-    also(f"arc{_name}", f"a{_name}")
-    also(f"arc{_name}h", f"a{_name}h")
+    add_alias(f"arc{_name}", f"a{_name}")
+    add_alias(f"arc{_name}h", f"a{_name}h")
 
 
 def _atan2_pullback(ct: Any, out: Any, y: Any, x: Any) -> tuple[Any, Any]:
@@ -174,13 +174,13 @@ def atan2(input: Array, other: Array) -> Any:
     return _atan2(input, other)
 
 
-also("arctan2", "atan2")
+add_alias("arctan2", "atan2")
 
 
 def _sinc_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     scaled = x * np.asarray(math.pi, x.dtype)
     squared = x * scaled
-    # the quotient is finite everywhere, so that the transpose is too
+    # the quotient is finite everywhere, so that its transpose is too
     slope = (scaled * jnp.cos(scaled) - jnp.sin(scaled)) / jnp.where(squared == 0, 1, squared)
     return (jnp.where(squared == 0, 0, ct * slope),)
 

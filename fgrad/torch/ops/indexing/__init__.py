@@ -1,1 +1,1 @@
-"""Operations that pick elements, or write them, at places that are given."""
+"""Operations that read or write elements at indices."""

@@ -10,13 +10,13 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int32, int64
 from fgrad.mutable.values.evaluation import counted, dynamic
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.elementwise.arithmetic import remainder
 from fgrad.torch.ops.indexing.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.outputs import OVER_INDICES, SELECTED, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Fixed, composite, write_all
+from fgrad.torch.ops.table.table import Array, Fixed, composite, write_outputs
 from fgrad.torch.ops.views.splitting import unbind
 from fgrad.torch.ops.views.views import expand, reshape, unsqueeze, wrap_dim
 
@@ -25,9 +25,9 @@ def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tens
     """The axis of ``gather`` or ``scatter`` counted from the front, if the index fits.
 
     Arguments:
-      what: PyTorch's word for the tensor that is indexed.
+      what: PyTorch's name of the indexed tensor.
     """
-    shape, given = input._type.shape, index._type.shape
+    shape, sizes = input._type.shape, index._type.shape
     dim = wrap_dim(dim, len(shape))
     if not index._type.numel:
         return dim
@@ -35,27 +35,27 @@ def check_along(function: str, input: Tensor, dim: int, index: Tensor, src: Tens
         raise RuntimeError(f"{function}(): Expected dtype int32/int64 for index")
     if src is not None and src._type.dtype is not input._type.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    if len(given or (1,)) != len(shape or (1,)):
+    if len(sizes or (1,)) != len(shape or (1,)):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
-    too_long = [d for d, n in enumerate(given) if n > shape[d] and d != dim] if given != shape and shape else []
+    too_long = [d for d, n in enumerate(sizes) if n > shape[d] and d != dim] if sizes != shape and shape else []
     if src is None:
         if too_long:
             raise RuntimeError(
-                f"Size does not match at dimension {too_long[0]} expected index {list(given)} to be no larger than "
+                f"Size does not match at dimension {too_long[0]} expected index {list(sizes)} to be no larger than "
                 f"self {list(shape)} apart from dimension {dim}"
             )
     else:
         values = src._type.shape
-        # PyTorch looks at the sizes one by one until one is wrong, and only then at how many there are
+        # PyTorch checks the sizes one by one, and only then their number
         wrong = bool(too_long) or (
-            given != values
-            and any(n > (values[wrap_dim(d, len(values))] if values else 1) for d, n in enumerate(given or (1,)))
+            sizes != values
+            and any(n > (values[wrap_dim(d, len(values))] if values else 1) for d, n in enumerate(sizes or (1,)))
         )
-        if len(values or (1,)) != len(given or (1,)):
+        if len(values or (1,)) != len(sizes or (1,)):
             raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
         if wrong:
             raise RuntimeError(
-                f"Expected index {list(given)} to be no larger than self {list(shape)} apart from dimension {dim} and "
+                f"Expected index {list(sizes)} to be no larger than self {list(shape)} apart from dimension {dim} and "
                 f"to be no larger size than src {list(values)}"
             )
     check_range(index, dim, size_along(shape, dim))
@@ -69,7 +69,9 @@ def check_range(index: Tensor, dim: int, size: int) -> None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
-@overload("gather", "GatherBackward0", kept=("self", "index"), single=True)  # so that the gradient is summed in single
+@overload(
+    "gather", "GatherBackward0", kept=("self", "index"), single=True
+)  # the gradient is summed in single precision
 def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
     if not index.size:
         return lax.full(index.shape, 0, input.dtype)
@@ -96,13 +98,13 @@ def _selected(input: Any, index: Any, dim: int) -> Any:
 
 
 def check_within(index: Tensor, size: int) -> None:
-    """Raise what PyTorch raises for an index beyond an axis where it works slice by slice."""
+    """Raise PyTorch's error for an index beyond an axis in functions that work slice by slice."""
     if first_outside(index, 0, size) is not None:
         raise IndexError("index out of range in self")
 
 
 def adds_in_single(shape: Ints, dim: int, index: Tensor) -> bool:
-    """Whether ``index_add`` is by way of ``scatter_add``, which adds half precision up in single.
+    """Whether PyTorch's ``index_add`` calls ``scatter_add``, which sums half precision in single.
 
     Source: PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, index_add_cpu_
     """
@@ -166,7 +168,7 @@ def _take(input: Array, index: Fixed) -> Any:
 @overloaded(
     out=exact(
         "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}",
-        memory=Memory.APART,
+        memory=Memory.DISJOINT,
     )
 )
 def take(input: Array, index: Fixed) -> Choice:
@@ -184,15 +186,15 @@ def take(input: Array, index: Fixed) -> Choice:
 
 @composite(out=OVER_INDICES)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Tensor:
-    """``gather`` of operands that broadcast, apart from ``dim``; of the flattened ones without it.
+    """``gather`` of operands broadcast to each other except along ``dim``; without ``dim``, of the flattened operands.
 
     Source: `torch.take_along_dim <https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html>`_.
     """
-    rank, given = len(input._type.shape), len(indices._type.shape)
-    if dim is not None and rank != given:
+    rank, index_rank = len(input._type.shape), len(indices._type.shape)
+    if dim is not None and rank != index_rank:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{rank} dimensions for input, and {given} dimensions for indices"
+            f"{rank} dimensions for input, and {index_rank} dimensions for indices"
         )
     if indices._type.dtype is not int64:
         raise RuntimeError(
@@ -206,11 +208,11 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     check_broadcast(*[np.empty((*x._type.shape[:dim], 0, *x._type.shape[dim + 1 :])) for x in (input, indices)])
     pairs = zip(input._type.shape, indices._type.shape, strict=True)
     sizes = [max(n, m) if 0 not in (n, m) else 0 for n, m in pairs]
-    whole, places = (
+    source, index = (
         expand(x, tuple([x._type.shape[d] if d == dim else n for d, n in enumerate(sizes)])) for x in (input, indices)
     )
-    # an index beyond the axis counts on from its start
-    return gather(whole, dim, remainder(places, max(input._type.shape[dim], 1)), out=out)
+    # an index beyond the axis wraps around
+    return gather(source, dim, remainder(index, max(input._type.shape[dim], 1)), out=out)
 
 
 # -- masks -----------------------------------------------------------------------------------------------------------
@@ -219,13 +221,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
 @overload("masked_select", "MaskedSelectBackward0", kept=("self", "mask"))
 def _masked_select(input: Array, mask: Fixed, count: int) -> Any:
     input, mask = jnp.broadcast_arrays(input, mask)
-    (places,) = jnp.nonzero(lax.reshape(mask, (mask.size,)), size=count)
-    return read(lax.reshape(input, (input.size,)), (places,))
+    (indices,) = jnp.nonzero(lax.reshape(mask, (mask.size,)), size=count)
+    return read(lax.reshape(input, (input.size,)), (indices,))
 
 
 @overloaded(out=SELECTED)
 def masked_select(input: Array, mask: Fixed) -> Choice:
-    """The elements at which a mask is true, in a row.
+    """The elements at which a mask is true, as a vector.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([1., -2., 3.])
@@ -250,7 +252,9 @@ _MASK_OF_EACH = (
 
 
 @composite(
-    out=exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}", memory=Memory.APART)
+    out=exact(
+        "nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}", memory=Memory.DISJOINT
+    )
 )
 def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     """The coordinates of the elements that are not zero, a row for each; with ``as_tuple``, a tensor for each axis.
@@ -264,11 +268,11 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         return unbind(nonzero(unsqueeze(input, 0) if not input._type.shape else input), 1)
-    found = np.argwhere(counted(input._value(), dynamic("nonzero")))
-    tensor = made(found, int64)
-    # PyTorch writes an axis after the other
-    laid_out(tensor, (1, len(found)))
-    return tensor if out is None else write_all("nonzero", None, (input,), tensor, out)
+    coordinates = np.argwhere(counted(input._value(), dynamic("nonzero")))
+    tensor = tensor_from_array(coordinates, int64)
+    # PyTorch writes one axis after the other
+    laid_out(tensor, (1, len(coordinates)))
+    return tensor if out is None else write_outputs("nonzero", None, (input,), tensor, out)
 
 
 @composite()
@@ -295,8 +299,8 @@ def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Tensor:
 
     Arguments:
       input: the tensor.
-      size: how many rows there are, so that the shape does not depend on the elements.
-      fill_value: what stands in the rows that are left.
+      size: the number of rows, so that the shape does not depend on the elements.
+      fill_value: the value of the remaining rows.
 
     Raises:
       RuntimeError: ``size`` is negative.

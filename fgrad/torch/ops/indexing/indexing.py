@@ -1,4 +1,4 @@
-"""Indices that are tensors: what ``x[indices]`` copies out, and ``index_put``."""
+"""Advanced indexing: ``x[indices]`` with index tensors and masks, and ``index_put``."""
 
 import math
 from collections.abc import Sequence
@@ -21,59 +21,59 @@ from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.table.table import composite
 
 #: a tensor has fewer axes than this
-_MOST = 64
+_MAX_AXES = 64
 _MASK = (
     "We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
     "boolean mask."
 )
-_BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+_BYTE_INDEX = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-#: for each item of an index: None for a whole axis, "index" for an index tensor, for a mask how many of it are true, or
-#: "mask" where a single value is written to all of them
+#: for each item of an index: None for a full slice, "index" for an index tensor; for a mask the number of its true
+#: elements, or "mask" if a single value is written to all of them
 Spec = tuple[int | str | None, ...]
 
 
-def _placed(spec: Spec, indices: Sequence[Any]) -> tuple[Any, ...]:
-    """An index in NumPy's manner, masks being made index tensors: as many as they have axes."""
+def _numpy_index(spec: Spec, indices: Sequence[Any]) -> tuple[Any, ...]:
+    """The index in NumPy's form, with each mask as one index array for each of its axes."""
     it = iter(indices)
-    found: list[Any] = []
-    for each in spec:
-        if each is None:
-            found.append(slice(None))
+    items: list[Any] = []
+    for item in spec:
+        if item is None:
+            items.append(slice(None))
             continue
         index = next(it)
-        if isinstance(each, str):
-            found.append(index)
+        if isinstance(item, str):
+            items.append(index)
         elif index.shape:
-            found += _true_places(index, each)
-    return tuple(found)
+            items += _nonzero(index, item)
+    return tuple(items)
 
 
-def _true_places(mask: Any, count: int) -> list[Any]:
-    """Where a mask is true, which it is so many times: the places along each axis, in a graph half that of JAX's."""
+def _nonzero(mask: Any, count: int) -> list[Any]:
+    """The coordinates of the ``count`` true elements of a mask, in a graph half the size of JAX's ``nonzero``."""
     flat = mask.reshape(-1).astype(bool)
-    among = jnp.where(flat, jnp.cumsum(flat) - 1, count)
-    none = jnp.zeros(count, np.int64)
-    along = [lax.broadcasted_iota(np.int64, mask.shape, axis).reshape(-1) for axis in range(mask.ndim)]
-    return [none.at[among].set(places, mode="drop") for places in along]
+    ranks = jnp.where(flat, jnp.cumsum(flat) - 1, count)
+    zeros = jnp.zeros(count, np.int64)
+    axes = [lax.broadcasted_iota(np.int64, mask.shape, axis).reshape(-1) for axis in range(mask.ndim)]
+    return [zeros.at[ranks].set(coordinates, mode="drop") for coordinates in axes]
 
 
 def _index(array: Any, *indices: Any, spec: Spec) -> Any:
-    return array.at[_placed(spec, indices)].get(mode="promise_in_bounds", wrap_negative_indices=True)
+    return array.at[_numpy_index(spec, indices)].get(mode="promise_in_bounds", wrap_negative_indices=True)
 
 
 def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: bool) -> Any:
     if "mask" in spec:
-        return _filled(array, values, indices[0], spec.index("mask"))
-    places = _placed(spec, indices)
-    if not places:
+        return _mask_filled(array, values, indices[0], spec.index("mask"))
+    items = _numpy_index(spec, indices)
+    if not items:
         raise RuntimeError("index_put: a mask without axes says nothing of where values go that are not a single one")
-    place = array.at[places]
-    shape = _result_shape(array.shape, places)
+    target = array.at[items]
+    shape = _result_shape(array.shape, items)
     if len(values.shape) > len(shape) or any(
         n not in (1, m) for n, m in zip(reversed(values.shape), reversed(shape), strict=False)
     ):
@@ -83,30 +83,30 @@ def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: b
         )
     values = jnp.broadcast_to(values, shape)
     if accumulate and array.dtype == np.bool_:
-        count = array.astype(np.int32).at[places]
+        count = array.astype(np.int32).at[items]
         values = values.astype(np.int32)
         return count.add(values, mode="promise_in_bounds", wrap_negative_indices=True).astype(bool)
     if accumulate:
-        return place.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
-    # of values written to one place any may win, and PyTorch gives each its gradient
-    return place.set(values, mode="promise_in_bounds", wrap_negative_indices=True, unique_indices=True)
+        return target.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
+    # of several values for one element any may win, and PyTorch gives each its gradient
+    return target.set(values, mode="promise_in_bounds", wrap_negative_indices=True, unique_indices=True)
 
 
-def _filled(array: Any, value: Any, mask: Any, before: int) -> Any:
-    """An array with a single value where a mask is true, which leaves out so many axes before its own."""
-    after = array.ndim - before - mask.ndim
-    return jnp.where(mask.reshape(*[1] * before, *mask.shape, *[1] * after), value.reshape(()), array)
+def _mask_filled(array: Any, value: Any, mask: Any, leading: int) -> Any:
+    """An array with a single value where a mask is true; ``leading`` axes come before those of the mask."""
+    trailing = array.ndim - leading - mask.ndim
+    return jnp.where(mask.reshape(*[1] * leading, *mask.shape, *[1] * trailing), value.reshape(()), array)
 
 
-def _result_shape(shape: Sequence[int], places: Sequence[Any]) -> tuple[int, ...]:
-    axes = [i for i, place in enumerate(places) if not isinstance(place, slice)]
+def _result_shape(shape: Sequence[int], items: Sequence[Any]) -> tuple[int, ...]:
+    axes = [i for i, item in enumerate(items) if not isinstance(item, slice)]
     if not axes:
         return tuple(shape)
-    found = np.broadcast_shapes(*[places[i].shape for i in axes])
+    indexed = np.broadcast_shapes(*[items[i].shape for i in axes])
     rest = [n for i, n in enumerate(shape) if i not in axes]
-    together = axes == list(range(axes[0], axes[0] + len(axes)))
-    at = axes[0] if together else 0
-    return (*rest[:at], *found, *rest[at:])
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    position = axes[0] if adjacent else 0
+    return (*rest[:position], *indexed, *rest[position:])
 
 
 _put_expanded = deprecated("index_put", "indices] = tensor")
@@ -124,7 +124,7 @@ def _check_put(tensor: Tensor, others: Sequence[Any]) -> None:
 
 
 def _is_fill(indices: Sequence[Tensor], values: Tensor) -> bool:
-    """Whether a single mask and a single value are given: PyTorch calls ``masked_fill_`` then, with a number."""
+    """Whether the index is one mask and the value one number: then PyTorch calls ``masked_fill_``."""
     return values._type.numel == 1 and len(indices) == 1 and indices[0]._type.dtype in (dtypes.bool_, dtypes.uint8)
 
 
@@ -134,7 +134,7 @@ _INDEX = Operation(
     "IndexBackward0",
     ("self", "*indices"),
     ("spec",),
-    frozenset(range(1, _MOST)),
+    frozenset(range(1, _MAX_AXES)),
     gradients=Gradients(kept=("*indices",)),
 )
 _INDEX_PUT = Operation(
@@ -143,22 +143,21 @@ _INDEX_PUT = Operation(
     "IndexPutBackward0",
     ("self", "values", "*indices"),
     ("spec", "accumulate"),
-    frozenset(range(2, _MOST)),
+    frozenset(range(2, _MAX_AXES)),
     gradients=Gradients(kept=("*indices",)),
     writing=Writing(_check_put),
 )
 
 
-# -- indices that are tensors ----------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------------
 
 
 def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, list[Tensor]]:
-    """What each item of an index is, and the index tensors and masks, which are checked."""
+    """The kind of each item of an index, and the checked index tensors and masks."""
     shape = tensor._type.shape
     if len(indices) > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
     spec: list[int | str | None] = []
-    found: list[Tensor] = []
     sizes: list[tuple[int, ...]] = []
     bounded: list[tuple[Tensor, int, int]] = []
     axis = 0
@@ -166,33 +165,22 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
         if index is None:
             spec.append(None)
             axis += 1
-            continue
-        dtype = index._type.dtype
-        if dtype in (dtypes.bool_, dtypes.uint8):
+        elif index._type.dtype in (dtypes.bool_, dtypes.uint8):
             rank = len(index._type.shape)
-            if rank > len(shape) - axis:
-                raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-            for j in range(rank):
-                if index._type.shape[j] != shape[axis + j]:
-                    raise IndexError(
-                        f"The shape of the mask {list(index._type.shape)} at index {j} does not match the shape of the "
-                        f"indexed tensor {list(shape)} at index {axis + j}"
-                    )
+            _check_mask(index, shape, axis)
             count = int(np.count_nonzero(counted(index._value(), _MASK)))
             spec.append(count)
-            found.append(index)
             sizes += [(count,)] * rank
             axis += rank
-            continue
-        if dtype not in (dtypes.int64, dtypes.int32):
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if axis >= len(shape):
-            raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-        bounded.append((index, len(sizes), shape[axis]))
-        spec.append("index")
-        found.append(index)
-        sizes.append(index._type.shape)
-        axis += 1
+        else:
+            if index._type.dtype not in (dtypes.int64, dtypes.int32):
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            if axis >= len(shape):
+                raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+            bounded.append((index, len(sizes), shape[axis]))
+            spec.append("index")
+            sizes.append(index._type.shape)
+            axis += 1
     if axis > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     try:
@@ -205,9 +193,22 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
     if count and not all(size for _, _, size in bounded):
         raise IndexError("index is out of bounds for dimension with size 0")
     if count and tensor._type.numel:
-        for each in bounded:
-            _check_bounds(*each)
-    return tuple(spec), found
+        for index, position, size in bounded:
+            _check_bounds(index, position, size)
+    return tuple(spec), [index for index in indices if index is not None]
+
+
+def _check_mask(mask: Tensor, shape: Sequence[int], axis: int) -> None:
+    """Raise PyTorch's error for a mask that does not fit the axes from ``axis`` on."""
+    sizes = mask._type.shape
+    if len(sizes) > len(shape) - axis:
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    for i, size in enumerate(sizes):
+        if size != shape[axis + i]:
+            raise IndexError(
+                f"The shape of the mask {list(sizes)} at index {i} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {axis + i}"
+            )
 
 
 def _check_bounds(index: Tensor, axis: int, size: int) -> None:
@@ -222,23 +223,23 @@ def _check_bounds(index: Tensor, axis: int, size: int) -> None:
 
 
 def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
-    """The elements at index tensors, one for each leading axis, None for all of an axis."""
+    """The elements at index tensors, one for each leading axis; None selects a full axis."""
     find_nodes((tensor,))
-    spec, found = _prepared(tensor, indices)
-    _warn_of_bytes(found)
-    result = apply(_INDEX, (tensor, *found), (spec,))
+    spec, tensors = _prepared(tensor, indices)
+    _warn_of_bytes(tensors)
+    result = apply(_INDEX, (tensor, *tensors), (spec,))
     if tensor._geometry is None and tensor._storage.strides is None:
         return result
-    return laid_out(result, of_index(tensor._geometry_of(), spec, found))
+    return laid_out(result, of_index(tensor._geometry_of(), spec, tensors))
 
 
 def _warn_of_bytes(indices: Sequence[Tensor]) -> None:
     for index in indices:
         if index._type.dtype is dtypes.uint8:
-            warn(_BYTES, UserWarning)
+            warn(_BYTE_INDEX, UserWarning)
 
 
-def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
+def _check_arguments(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
     """Raise PyTorch's errors for arguments of ``index_put``."""
     if not isinstance(indices, tuple | list):
         raise TypeError(
@@ -251,8 +252,8 @@ def _checked(function: str, tensor: Tensor, indices: Any, values: Any) -> None:
         raise TypeError(f"{function}(): argument 'values' (position 2) must be Tensor, not {type_name(values)}")
 
 
-def _converted(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor:
-    """The values that are to be written, in the tensor's type."""
+def _as_dtype_of(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor:
+    """The values to be written, converted to the tensor's type."""
     if values._type.dtype is tensor._type.dtype:
         return values
     if not _is_fill([index for index in indices if index is not None], values):
@@ -263,24 +264,24 @@ def _converted(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor)
     return values.to(tensor._type.dtype)
 
 
-def _written(
+def _write_operands(
     tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool
 ) -> tuple[list[Tensor], tuple[Any, ...]]:
     """The operands and parameters of a write at index tensors."""
-    spec, found = _prepared(tensor, indices)
-    if accumulate or not _is_fill(found, values):
-        _warn_of_bytes(found)
-    elif found[0]._type.dtype is dtypes.uint8:
+    spec, tensors = _prepared(tensor, indices)
+    if accumulate or not _is_fill(tensors, values):
+        _warn_of_bytes(tensors)
+    elif tensors[0]._type.dtype is dtypes.uint8:
         raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
     else:
-        spec = tuple(["mask" if isinstance(each, int) else each for each in spec])
-    return [tensor, _converted(tensor, indices, values), *found], (spec, accumulate)
+        spec = tuple(["mask" if isinstance(item, int) else item for item in spec])
+    return [tensor, _as_dtype_of(tensor, indices, values), *tensors], (spec, accumulate)
 
 
 def put_at(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """Write values at index tensors, one for each leading axis, None for all of an axis."""
+    """Write values at index tensors, one for each leading axis; None selects a full axis."""
     check_written(tensor, values)
-    return apply_inplace(_INDEX_PUT, *_written(tensor, indices, values, accumulate))
+    return apply_inplace(_INDEX_PUT, *_write_operands(tensor, indices, values, accumulate))
 
 
 @composite(function=False)
@@ -290,7 +291,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     Source: `torch.Tensor.index_put_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put_.html>`_.
     """
-    _checked("index_put_", self, indices, values)
+    _check_arguments("index_put_", self, indices, values)
     return put_at(self, indices, values, accumulate)
 
 
@@ -304,5 +305,5 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
     Source: `torch.Tensor.index_put <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put.html>`_.
     """
-    _checked("index_put", input, indices, values)
-    return apply(_INDEX_PUT, *_written(input, indices, values, accumulate))
+    _check_arguments("index_put", input, indices, values)
+    return apply(_INDEX_PUT, *_write_operands(input, indices, values, accumulate))

@@ -1,8 +1,8 @@
-"""Sums, products, means and extrema of the values that go to one place: ``scatter_reduce`` and ``index_reduce``.
+"""Scattered values reduced where they meet: ``scatter_reduce`` and ``index_reduce``.
 
-NOTE [Gradients of reductions at places]
-The derivatives are PyTorch's conventions and not those of the arithmetic: values that tie for the extremum share its
-gradient evenly, and a product's gradient is the product of the others, worked out by division, apart from zeros.
+NOTE [Gradients of scattered reductions]
+The derivatives are PyTorch's conventions, not those of the arithmetic: values that tie for the extremum share its
+gradient evenly, and a product's gradient, the product of the other factors, is computed by division except at zeros.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.overlap import check_all_apart
 from fgrad.torch.ops.indexing.coordinates import (
-    Places,
+    Coordinates,
     added,
     along,
     multiplied,
@@ -26,18 +26,18 @@ from fgrad.torch.ops.indexing.coordinates import (
     written,
 )
 from fgrad.torch.ops.indexing.gathering import check_along, check_within
-from fgrad.torch.ops.indexing.scattering import check_slices, covered
+from fgrad.torch.ops.indexing.scattering import check_slices, leading_part
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Fixed
 
-#: from an index to the places that it names
-Naming = Callable[[Any], Places]
+#: from an index tensor to the coordinates of the elements that it names
+CoordinatesOf = Callable[[Any], Coordinates]
 
 
-def _start(reduce: str, dtype: Any) -> Any:
-    """What a reduction starts from where the element itself does not count."""
+def _identity(reduce: str, dtype: Any) -> Any:
+    """What a reduction starts from if the element itself does not count."""
     if reduce in ("sum", "mean"):
         return 0
     if reduce == "prod":
@@ -51,74 +51,76 @@ def _start(reduce: str, dtype: Any) -> Any:
     return np.inf if infinite else limits.max
 
 
-def _reduced(array: Any, places: Places, values: Any, reduce: str, include_self: bool) -> Any:
+def _reduced(array: Any, coordinates: Coordinates, values: Any, reduce: str, include_self: bool) -> Any:
     if not include_self:
-        array = written(array, places, lax.full_like(values, _start(reduce, array.dtype)))
-    place = array.at[places]
+        array = written(array, coordinates, lax.full_like(values, _identity(reduce, array.dtype)))
+    target = array.at[coordinates]
     mode = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
     if reduce == "sum":
-        return added(array, places, values)
+        return added(array, coordinates, values)
     if reduce == "prod":
-        return multiplied(array, places, values)
+        return multiplied(array, coordinates, values)
     if reduce == "mean":
-        count = _counts(array, places, values, include_self)
-        total = place.add(values, **mode)
+        count = _counts(array, coordinates, values, include_self)
+        total = target.add(values, **mode)
         if jnp.issubdtype(array.dtype, jnp.inexact):
             return total / count
         return lax.convert_element_type(jnp.floor_divide(total, count), array.dtype)
-    return place.max(values, **mode) if reduce == "amax" else place.min(values, **mode)
+    return target.max(values, **mode) if reduce == "amax" else target.min(values, **mode)
 
 
-def _counts(array: Any, places: Places, values: Any, include_self: bool) -> Any:
-    """How many values each place has, at least 1."""
-    counts = added(lax.full_like(array, int(include_self)), places, lax.full_like(values, 1))
+def _counts(array: Any, coordinates: Coordinates, values: Any, include_self: bool) -> Any:
+    """How many values each element receives, at least 1."""
+    counts = added(lax.full_like(array, int(include_self)), coordinates, lax.full_like(values, 1))
     return jnp.maximum(counts, 1) if not jnp.iscomplexobj(counts) else jnp.where(counts == 0, 1, counts)
 
 
 def _gradients(
-    ct: Any, result: Any, array: Any, places: Places, values: Any, reduce: str, include_self: bool
+    ct: Any, result: Any, array: Any, coordinates: Coordinates, values: Any, reduce: str, include_self: bool
 ) -> tuple[Any, Any]:
-    """The gradients of array and values: see NOTE [Gradients of reductions at places]."""
+    """The gradients of array and values: see NOTE [Gradients of scattered reductions]."""
     if reduce == "sum":
-        of_array, of_values = ct, read(ct, places)
+        of_array, of_values = ct, read(ct, coordinates)
     elif reduce == "mean":
-        count = _counts(array, places, values, include_self)
-        of_array, of_values = ct / count, read(ct, places) / read(count, places)
+        count = _counts(array, coordinates, values, include_self)
+        of_array, of_values = ct / count, read(ct, coordinates) / read(count, coordinates)
     elif reduce == "prod":
-        of_array, of_values = _product_gradients(ct, result, array, places, values, include_self)
+        of_array, of_values = _product_gradients(ct, result, array, coordinates, values, include_self)
     else:
-        hits = lax.convert_element_type(values == read(result, places), array.dtype)
-        own = lax.convert_element_type(array == result, array.dtype)
-        share = ct / added(own, places, hits)
-        of_array, of_values = own * share, hits * read(share, places)
+        hits = lax.convert_element_type(values == read(result, coordinates), array.dtype)
+        is_extremum = lax.convert_element_type(array == result, array.dtype)
+        share = ct / added(is_extremum, coordinates, hits)
+        of_array, of_values = is_extremum * share, hits * read(share, coordinates)
     if not include_self:
-        of_array = written(of_array, places, lax.full_like(values, 0))
+        of_array = written(of_array, coordinates, lax.full_like(values, 0))
     return of_array, of_values
 
 
 def _product_gradients(
-    ct: Any, result: Any, array: Any, places: Places, values: Any, include_self: bool
+    ct: Any, result: Any, array: Any, coordinates: Coordinates, values: Any, include_self: bool
 ) -> tuple[Any, Any]:
     nonzero = jnp.where(array == 0, 1, array)
-    of_array = ct * _reduced(nonzero, places, values, "prod", include_self) / nonzero
+    of_array = ct * _reduced(nonzero, coordinates, values, "prod", include_self) / nonzero
     zero = values == 0
-    zeros = read(added(lax.full_like(array, 0), places, lax.convert_element_type(zero, array.dtype)), places)
-    alone = zero & (zeros == 1)
-    # the product without the one zero, for that zero's own gradient
-    others = _reduced(array, places, jnp.where(alone, 1, values), "prod", include_self)
-    of_values = jnp.where(alone, read(ct * others, places), read(ct * result, places) / jnp.where(zero, 1, values))
+    zeros = read(added(lax.full_like(array, 0), coordinates, lax.convert_element_type(zero, array.dtype)), coordinates)
+    only_zero = zero & (zeros == 1)
+    # where there is a single zero, its gradient is the product of the others
+    others = _reduced(array, coordinates, jnp.where(only_zero, 1, values), "prod", include_self)
+    of_values = jnp.where(
+        only_zero, read(ct * others, coordinates), read(ct * result, coordinates) / jnp.where(zero, 1, values)
+    )
     return of_array, of_values
 
 
-def _differentiable(naming: Naming, reduce: str, include_self: bool) -> Callable[..., Any]:
+def _differentiable(coordinates_of: CoordinatesOf, reduce: str, include_self: bool) -> Callable[..., Any]:
     """The reduction as a function of array, index and values, with its gradients."""
 
     def gradients(ct: Any, result: Any, array: Any, index: Any, values: Any) -> tuple[Any, None, Any]:
-        of_array, of_values = _gradients(ct, result, array, naming(index), values, reduce, include_self)
+        of_array, of_values = _gradients(ct, result, array, coordinates_of(index), values, reduce, include_self)
         return of_array, None, of_values
 
     return define_rule(
-        lambda array, index, values: _reduced(array, naming(index), values, reduce, include_self), vjp=gradients
+        lambda array, index, values: _reduced(array, coordinates_of(index), values, reduce, include_self), vjp=gradients
     )
 
 
@@ -132,16 +134,16 @@ def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: st
     kinds = {"mean": "ifc", "amax": "bif", "amin": "bif"}
     if reduce in kinds:
         check_kinds(f"scatter_gather_tensor_cpu_reduce_{reduce}", kinds[reduce], input)
-    places, array = with_axis(index), with_axis(input)
+    indices, array = with_axis(index), with_axis(input)
     function = _differentiable(lambda index: along(index, dim), reduce, include_self)
-    return lax.reshape(function(array, places, covered(with_axis(src), places)), input.shape)
+    return lax.reshape(function(array, indices, leading_part(with_axis(src), indices)), input.shape)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)
 def scatter_reduce(
     input: Array, dim: int, index: Fixed, src: Array, reduce: str, *, include_self: bool = True
 ) -> Choice:
-    """A copy in which the values of ``src`` are reduced into the places that an index names along an axis.
+    """A copy with the values of ``src`` reduced into the elements that an index names along an axis.
 
     ``reduce`` is "sum", "prod", "mean", "amax" or "amin".
 
@@ -153,11 +155,11 @@ def scatter_reduce(
     Source: `torch.Tensor.scatter_reduce_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html>`_.
     """
-    names = {"add": "sum", "multiply": "prod", "max": "amax", "min": "amin"}
-    if names.get(reduce, reduce) not in ("sum", "prod", "mean", "amax", "amin"):
+    kind = {"add": "sum", "multiply": "prod", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    if kind not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError("reduce argument must be either sum, prod, mean, amax or amin, got " + reduce)
     dim = check_along("scatter", input, dim, index, src, "self")
-    return _scatter_reduce, input, index, src, dim, names.get(reduce, reduce), include_self
+    return _scatter_reduce, input, index, src, dim, kind, include_self
 
 
 @overload("index_reduce", "IndexReduceBackward0", kept=(*_KEPT, "source"), overlap=check_all_apart)
@@ -173,7 +175,7 @@ def _index_reduce(input: Array, index: Fixed, source: Array, dim: int, reduce: s
 def index_reduce(
     input: Array, dim: int, index: Fixed, source: Array, reduce: str, *, include_self: bool = True
 ) -> Choice:
-    """A copy in which the slices of ``source`` are reduced into those that an index names along an axis.
+    """A copy with the slices of ``source`` reduced into those that an index names along an axis.
 
     ``reduce`` is "prod", "mean", "amax" or "amin".
 

@@ -1,4 +1,4 @@
-"""Tensors with elements replaced or added to: ``scatter``, ``index_add``, ``put``, ``masked_fill`` and their kin."""
+"""Tensors with elements replaced or added to: ``scatter``, ``index_add``, ``put``, ``masked_fill`` and others."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ from fgrad.torch.ops.table.table import Array, Fixed, Number, Operand
 from fgrad.torch.ops.views.views import wrap_dim
 from fgrad.torch.random.scalars import cpp_name
 
-# -- an element for each of the index --------------------------------------------------------------------------------
+# -- one element for each of the index -------------------------------------------------------------------------------
 
 _SCATTER_SIGNATURES = (
     "Tensor input, int dim, Tensor index, Tensor src, *, Tensor out = None",
@@ -45,51 +45,51 @@ _SCATTER_SIGNATURES = (
 )
 
 
-def covered(src: Any, index: Any) -> Any:
-    """The part of the values that the index names places for."""
+def leading_part(src: Any, index: Any) -> Any:
+    """The part of the values that the index covers, which has its shape."""
     return src[tuple([slice(n) for n in index.shape])]
 
 
-def _scattered(put: Any, input: Any, index: Any, src: Any, dim: int) -> Any:
+def _write_along(write: Any, input: Any, index: Any, src: Any, dim: int) -> Any:
     if not index.size:
         return input
     index, src = with_axis(index), with_axis(src)
-    return lax.reshape(put_along(put, with_axis(input), index, covered(src, index), dim), input.shape)
+    return lax.reshape(put_along(write, with_axis(input), index, leading_part(src, index), dim), input.shape)
 
 
-def _spread(value: Any, input: Any, index: Any) -> Any:
+def _value_like(value: Any, input: Any, index: Any) -> Any:
     return lax.broadcast(cast(value, from_numpy(input.dtype)), index.shape)
 
 
 @overload("scatter", "ScatterBackward0", overloads=("src", "value"), kept=("index",))
 def _scatter(input: Array, index: Fixed, src: Array, dim: int) -> Any:
-    return _scattered(written, input, index, src, dim)
+    return _write_along(written, input, index, src, dim)
 
 
 @overload("scatter", "ScatterBackward1", overloads=("src", "value"), kept=("index",))
 def _scatter_value(input: Array, index: Fixed, value: Number, dim: int) -> Any:
-    return _scattered(written, input, index, _spread(value, input, index), dim)
+    return _write_along(written, input, index, _value_like(value, input, index), dim)
 
 
-def _combined(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
-    return _scattered(added if reduce == "add" else multiplied, input, index, src, dim)
+def _accumulate(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
+    return _write_along(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
 @overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
 def _scatter_combined(input: Array, index: Fixed, src: Array, dim: int, reduce: str) -> Any:
-    return _combined(input, index, src, dim, reduce)
+    return _accumulate(input, index, src, dim, reduce)
 
 
 @overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
 def _scatter_value_combined(input: Array, index: Fixed, value: Number, dim: int, reduce: str) -> Any:
-    return _combined(input, index, _spread(value, input, index), dim, reduce)
+    return _accumulate(input, index, _value_like(value, input, index), dim, reduce)
 
 
 @overloaded(inplace=True, signatures=_SCATTER_SIGNATURES, out=ONTO_ITSELF)
 def scatter(
     input: Array, dim: int, index: Fixed, src: Operand = None, *, value: Operand = None, reduce: str | None = None
 ) -> Choice:
-    """A copy with the values of ``src``, or one value, written at the places that an index names along an axis.
+    """A copy with the values of ``src``, or one value, written to the elements that an index names along an axis.
 
     >>> import fgrad.torch as torch
     >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.)
@@ -98,33 +98,33 @@ def scatter(
 
     Source: `torch.Tensor.scatter <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter.html>`_.
     """
-    given = value if src is None else src
-    if given is None:
+    source = value if src is None else src
+    if source is None:
         types = ", ".join([type_name(dim), type_name(index)])
         raise TypeError(no_match("scatter", types, of_method(_SCATTER_SIGNATURES)))
-    values = given if isinstance(given, Tensor) else None
+    values = source if isinstance(source, Tensor) else None
     dim = check_along("scatter", input, dim, index, values, "self")
     if reduce is None:
-        return _scatter if values is not None else _scatter_value, input, index, given, dim
+        return _scatter if values is not None else _scatter_value, input, index, source, dim
     if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     if values is None:
-        return _scatter_value_combined, input, index, given, dim, reduce
+        return _scatter_value_combined, input, index, source, dim, reduce
     warn(
         "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
         "release. Use torch.scatter_reduce instead for more reduction options.",
     )
-    return _scatter_combined, input, index, given, dim, reduce
+    return _scatter_combined, input, index, source, dim, reduce
 
 
 @overload("scatter_add", "ScatterAddBackward0", kept=("index",), single=True)
 def _scatter_add(input: Array, index: Fixed, src: Array, dim: int) -> Any:
-    return _scattered(added, input, index, src, dim)
+    return _write_along(added, input, index, src, dim)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)
 def scatter_add(input: Array, dim: int, index: Fixed, src: Array) -> Choice:
-    """A copy with the values of ``src`` added at the places that an index names along an axis.
+    """A copy with the values of ``src`` added to the elements that an index names along an axis.
 
     Source: `torch.Tensor.scatter_add_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_add_.html>`_.
@@ -132,20 +132,20 @@ def scatter_add(input: Array, dim: int, index: Fixed, src: Array) -> Choice:
     return _scatter_add, input, index, src, check_along("scatter", input, dim, index, src, "self")
 
 
-# -- whole slices ----------------------------------------------------------------------------------------------------
+# -- slices ----------------------------------------------------------------------------------------------------------
 
 
-def _sliced(put: Any, input: Any, index: Any, source: Any, dim: int) -> Any:
+def _write_slices(write: Any, input: Any, index: Any, source: Any, dim: int) -> Any:
     if not index.size:
         return input
-    whole = with_axis(input)
-    shape = tuple([index.size if d == dim else n for d, n in enumerate(whole.shape)])
-    return lax.reshape(put(whole, slices(with_axis(index), dim), lax.reshape(source, shape)), input.shape)
+    array = with_axis(input)
+    shape = tuple([index.size if d == dim else n for d, n in enumerate(array.shape)])
+    return lax.reshape(write(array, slices(with_axis(index), dim), lax.reshape(source, shape)), input.shape)
 
 
 def check_slices(function: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
     """The axis of ``index_add`` or ``index_reduce`` counted from the front, if index and source fit."""
-    shape, given = input._type.shape, source._type.shape
+    shape, source_shape = input._type.shape, source._type.shape
     dim = wrap_dim(dim, len(shape))
     if len(index._type.shape) > 1:
         raise IndexError(
@@ -161,28 +161,28 @@ def check_slices(function: str, input: Tensor, dim: int, index: Tensor, source: 
             f"{function}_(): self ({input._type.dtype.scalar_name}) and source ({source._type.dtype.scalar_name}) must "
             "have the same scalar type"
         )
-    if dim and dim >= len(given):
+    if dim and dim >= len(source_shape):
         raise RuntimeError(
-            f"{function}_(): Indexing dim {dim} is out of bounds of the source tensor with dim {len(given)}"
+            f"{function}_(): Indexing dim {dim} is out of bounds of the source tensor with dim {len(source_shape)}"
         )
-    if index._type.numel != size_along(given, dim):
+    if index._type.numel != size_along(source_shape, dim):
         raise RuntimeError(
             f"{function}_(): Number of indices ({index._type.numel}) should be equal to source.size(dim): "
-            f"({size_along(given, dim)}), for dim: {dim}"
+            f"({size_along(source_shape, dim)}), for dim: {dim}"
         )
-    if [n for d, n in enumerate(shape) if d != dim] != [n for d, n in enumerate(given) if d != dim] or (
-        len(shape) != len(given)
+    if [n for d, n in enumerate(shape) if d != dim] != [n for d, n in enumerate(source_shape) if d != dim] or (
+        len(shape) != len(source_shape)
     ):
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-            f"{list(shape)} source.shape = {list(given)}"
+            f"{list(shape)} source.shape = {list(source_shape)}"
         )
     return dim
 
 
 def _slices_added(input: Any, index: Any, source: Any, alpha: Any, dim: int) -> Any:
     scale = cast(alpha, from_numpy(input.dtype))
-    return _sliced(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
+    return _write_slices(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
 
 
 @overload("index_add", "IndexAddBackward0", kept=("index", "source"), overlap=check_all_apart)
@@ -217,7 +217,7 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
 
 @overload("index_copy", "IndexCopyBackward0", kept=("index", "source"), overlap=check_all_apart)
 def _index_copy(input: Array, index: Fixed, source: Array, dim: int) -> Any:
-    return _sliced(written, input, index, source, dim)
+    return _write_slices(written, input, index, source, dim)
 
 
 @overloaded(inplace=True, autocast="promote", out=ONTO_ITSELF)
@@ -226,17 +226,17 @@ def index_copy(input: Array, dim: int, index: Fixed, source: Array) -> Choice:
 
     Source: `torch.Tensor.index_copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_copy_.html>`_.
     """
-    shape, given = input._type.shape, source._type.shape
+    shape, source_shape = input._type.shape, source._type.shape
     dim = wrap_dim(dim, len(shape))
     if len(index._type.shape) > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {len(index._type.shape)})")
     count = index._type.numel
-    if not given and count != 1:
+    if not source_shape and count != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {count})")
-    if len(given) != len(shape) and given and shape:
+    if len(source_shape) != len(shape) and source_shape and shape:
         raise IndexError(
             "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-            f"dimensionality ({len(given)}), destination dimensionality ({len(shape)})"
+            f"dimensionality ({len(source_shape)}), destination dimensionality ({len(shape)})"
         )
     if index._type.dtype is not int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index._type.dtype.scalar_name}")
@@ -245,16 +245,17 @@ def index_copy(input: Array, dim: int, index: Fixed, source: Array) -> Choice:
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
             f"{input._type.dtype.scalar_name} and (source) {source._type.dtype.scalar_name}"
         )
-    here, there = ([n for d, n in enumerate(each) if d != dim] for each in (shape, given))
-    if here != there:
+    slice_shape, source_slice = ([n for d, n in enumerate(sizes) if d != dim] for sizes in (shape, source_shape))
+    if slice_shape != source_slice:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(map(str, here))} at dimension {dim} and source slice shape: {' '.join(map(str, there))} at "
+            f"{' '.join(map(str, slice_shape))} at dimension {dim} and source slice shape: "
+            f"{' '.join(map(str, source_slice))} at "
             "dimension 0."
         )
-    if given and count != given[dim]:
+    if source_shape and count != source_shape[dim]:
         raise IndexError(
-            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({given[dim]})"
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({source_shape[dim]})"
         )
     size = size_along(shape, dim)
     bad = first_outside(index, 0, size)
@@ -264,37 +265,28 @@ def index_copy(input: Array, dim: int, index: Fixed, source: Array) -> Choice:
 
 
 def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
-    whole = with_axis(input)
-    size = whole.shape[dim]
-    # a slice that is named twice is filled, and counts in the gradient of the value, once
-    named = jnp.any(lax.iota(index.dtype, size)[:, None] == wrapped(lax.reshape(index, (index.size,)), size), 1)
-    named = lax.reshape(named, tuple([size if d == dim else 1 for d in range(whole.ndim)]))
-    return lax.reshape(jnp.where(named, cast(value, from_numpy(input.dtype)), whole), input.shape)
+    array = with_axis(input)
+    size = array.shape[dim]
+    # a slice that is named twice is filled once, and counts once in the gradient of the value
+    is_named = jnp.any(lax.iota(index.dtype, size)[:, None] == wrapped(lax.reshape(index, (index.size,)), size), 1)
+    is_named = lax.reshape(is_named, tuple([size if d == dim else 1 for d in range(array.ndim)]))
+    return lax.reshape(jnp.where(is_named, cast(value, from_numpy(input.dtype)), array), input.shape)
 
 
-_FILL_EXPANDED = deprecated("index_fill", "mask] = scalar")
+_INDEX_FILL: dict[str, Any] = {
+    "overloads": ("int_Tensor", "int_Scalar"),
+    "kept": ("index",),
+    "strides": as_first,
+    "overlap": deprecated("index_fill", "mask] = scalar"),
+}
 
 
-@overload(
-    "index_fill",
-    "IndexFillBackward0",
-    overloads=("int_Tensor", "int_Scalar"),
-    kept=("index",),
-    strides=as_first,
-    overlap=_FILL_EXPANDED,
-)
+@overload("index_fill", "IndexFillBackward0", **_INDEX_FILL)
 def _index_fill(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
 
-@overload(
-    "index_fill",
-    "IndexFillBackward1",
-    overloads=("int_Tensor", "int_Scalar"),
-    kept=("index",),
-    strides=as_first,
-    overlap=_FILL_EXPANDED,
-)
+@overload("index_fill", "IndexFillBackward1", **_INDEX_FILL)
 def _index_fill_tensor(input: Array, index: Fixed, value: Array, dim: int) -> Any:
     return _slices_filled(input, index, value, dim)
 
@@ -331,21 +323,23 @@ def index_fill(input: Array, dim: int, index: Fixed, value: Operand) -> Choice:
     return _index_fill_tensor if isinstance(value, Tensor) else _index_fill, input, index, value, dim
 
 
-# -- places of the flattened tensor ----------------------------------------------------------------------------------
+# -- elements of the flattened tensor --------------------------------------------------------------------------------
 
 
 @overload("put", "PutBackward0", kept=("index", "source"), strides=as_first)
 def _put(input: Array, index: Fixed, source: Array, accumulate: bool) -> Any:
     if not index.size:
         return input
-    places = (lax.reshape(wrapped(index, input.size), (index.size,)),)
-    put = added if accumulate else written
-    return lax.reshape(put(lax.reshape(input, (input.size,)), places, lax.reshape(source, (source.size,))), input.shape)
+    flat_indices = (lax.reshape(wrapped(index, input.size), (index.size,)),)
+    write = added if accumulate else written
+    return lax.reshape(
+        write(lax.reshape(input, (input.size,)), flat_indices, lax.reshape(source, (source.size,))), input.shape
+    )
 
 
 @overloaded(inplace=True)
 def put(input: Array, index: Fixed, source: Array, accumulate: bool = False) -> Choice:
-    """A copy with values written, or added, at places of the flattened tensor.
+    """A copy with values written or added to elements of the flattened tensor.
 
     Source: `torch.Tensor.put_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.put_.html>`_.
     """
@@ -431,7 +425,7 @@ def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
 
 @overloaded(inplace=True, out=NOT_TAKEN)
 def masked_scatter(input: Array, mask: Fixed, source: Array) -> Choice:
-    """A copy with the values of ``source``, one after the other, where a mask is true.
+    """A copy with the values of ``source``, in order, where a mask is true.
 
     Source: `torch.Tensor.masked_scatter_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_scatter_.html>`_.

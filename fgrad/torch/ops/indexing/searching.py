@@ -1,4 +1,4 @@
-"""Where values stand among others: ``searchsorted``, ``bucketize``, ``isin``."""
+"""Searching for values among others: ``searchsorted``, ``bucketize``, ``isin``."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _searchsorted(
     def search(bounds: Any, values: Any) -> Any:
         start = lax.full(values.shape, 0, jnp.int64)
         end = lax.full_like(start, len(bounds))
-        # step by step as PyTorch's: where not-a-numbers are among the bounds, each way of searching ends elsewhere
+        # the same steps as PyTorch's: with NaN among the bounds, each binary search ends elsewhere
         for _ in range(len(bounds).bit_length()):
             middle = start + (end - start) // 2
             bound = jnp.take(bounds, middle, mode="clip")
@@ -45,10 +45,10 @@ def _searchsorted(
 
     if batched:
         rows = lax.reshape(sorted_sequence, _rows(sorted_sequence))
-        found = jax.vmap(search)(rows, lax.reshape(input, _rows(input)))
+        positions = jax.vmap(search)(rows, lax.reshape(input, _rows(input)))
     else:
-        found = search(sorted_sequence, input)
-    return lax.reshape(lax.convert_element_type(found, dtype), input.shape)
+        positions = search(sorted_sequence, input)
+    return lax.reshape(lax.convert_element_type(positions, dtype), input.shape)
 
 
 def _rows(array: Any) -> tuple[int, int]:
@@ -65,9 +65,9 @@ def searchsorted(
     side: str | None = None,
     sorter: Fixed = None,
 ) -> Choice:
-    """Where values would have to be inserted into sorted ones to keep them sorted.
+    """The positions at which values would be inserted into sorted ones to keep them sorted.
 
-    Of equal elements, before the first one, or behind the last one with ``right`` or ``side="right"``.
+    Among equal elements this is before the first one, or after the last with ``right`` or ``side="right"``.
 
     >>> import fgrad.torch as torch
     >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -115,7 +115,7 @@ def searchsorted(
 
 @overloaded(method=False, out=SEARCHED)
 def bucketize(input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Choice:
-    """The number of the interval between boundaries that each element is in.
+    """The number of the interval between boundaries that holds each element.
 
     >>> import fgrad.torch as torch
     >>> torch.bucketize(torch.tensor([3, 6, 9]), torch.tensor([1, 3, 5, 7, 9]))
@@ -152,10 +152,10 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
 
     Source: `torch.isin <https://docs.pytorch.org/docs/stable/generated/torch.isin.html>`_.
     """
-    given = (elements, test_elements)
-    if not any(isinstance(x, Tensor) for x in given):
-        raise TypeError(no_match("isin", ", ".join(map(type_name, given)), _ISIN_SIGNATURES))
-    if any(isinstance(x, Tensor) and (x._type.dtype is bool_ or x._type.dtype.is_complex) for x in given):
-        bad = next(x for x in given if isinstance(x, Tensor) and not x._type.dtype.is_floating_point)
+    operands = (elements, test_elements)
+    if not any(isinstance(x, Tensor) for x in operands):
+        raise TypeError(no_match("isin", ", ".join(map(type_name, operands)), _ISIN_SIGNATURES))
+    if any(isinstance(x, Tensor) and (x._type.dtype is bool_ or x._type.dtype.is_complex) for x in operands):
+        bad = next(x for x in operands if isinstance(x, Tensor) and not x._type.dtype.is_floating_point)
         raise RuntimeError(f"Unsupported input type encountered for isin(): {bad._type.dtype.scalar_name}")
     return _isin, elements, test_elements, invert

@@ -1,4 +1,4 @@
-"""Reductions of the stretches of an axis: ``segment_reduce``."""
+"""Reductions of the segments of an axis: ``segment_reduce``."""
 
 from typing import Any
 
@@ -16,62 +16,62 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
 from fgrad.torch.ops.views.views import wrap_dim
 
-#: what a segment without elements is, by reduction
+#: the result of an empty segment, by reduction
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 
 
 def _segments(bounds: Any, length: int) -> Any:
-    """The segment of each element, in rows; of an element in none, their number."""
-    places = jnp.arange(length)
-    inside = (places >= bounds[..., :1]) & (places < bounds[..., -1:])
-    found = jnp.sum(places[..., None] >= bounds[..., None, 1:], -1)
-    return jnp.where(inside, found, bounds.shape[-1] - 1)
+    """The segment of each element, row by row; for elements outside all, the number of segments."""
+    positions = jnp.arange(length)
+    inside = (positions >= bounds[..., :1]) & (positions < bounds[..., -1:])
+    segment = jnp.sum(positions[..., None] >= bounds[..., None, 1:], -1)
+    return jnp.where(inside, segment, bounds.shape[-1] - 1)
 
 
-def _places(bounds: Any, length: int) -> tuple[Any, ...]:
+def _coordinates(bounds: Any, length: int) -> tuple[Any, ...]:
     segments = _segments(bounds, length)
     rows = np.indices(segments.shape)[:-1]
     return (*rows, segments)
 
 
-def _reduced(data: Any, places: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
-    """The reduction; what is in no segment goes into one more, which is cut off."""
-    axis = places[-1].ndim - 1
+def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
+    """The reduction; elements outside all segments go into an extra one, which is cut off."""
+    axis = coordinates[-1].ndim - 1
     shape = (*data.shape[:axis], sizes.shape[axis] + 1, *data.shape[axis + 1 :])
     start = jnp.full(shape, _EMPTY[reduce] if initial is None else initial, data.dtype)
     if reduce in ("sum", "mean"):
-        found = added(start, places, data)
+        reduced = added(start, coordinates, data)
     elif reduce == "prod":
-        found = multiplied(start, places, data)
+        reduced = multiplied(start, coordinates, data)
     else:
-        place = start.at[places]
-        found = (place.max if reduce == "max" else place.min)(data, mode="promise_in_bounds")
-    found = lax.slice_in_dim(found, 0, sizes.shape[axis], axis=axis)
+        target = start.at[coordinates]
+        reduced = (target.max if reduce == "max" else target.min)(data, mode="promise_in_bounds")
+    reduced = lax.slice_in_dim(reduced, 0, sizes.shape[axis], axis=axis)
     if reduce != "mean":
-        return found
-    return jnp.where(sizes > 0, found / jnp.maximum(sizes, 1), np.nan if initial is None else found)
+        return reduced
+    return jnp.where(sizes > 0, reduced / jnp.maximum(sizes, 1), np.nan if initial is None else reduced)
 
 
-def _gradient(ct: Any, out: Any, data: Any, places: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
-    """PyTorch's gradient: elements that tie for the extremum share it, and a product's is that of the others."""
-    axis = places[-1].ndim - 1
+def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
+    """PyTorch's gradient: elements that tie for the extremum share it; a factor's is the product of the others."""
+    axis = coordinates[-1].ndim - 1
 
-    def along(x: Any) -> Any:
-        """What each element's segment has, 0 for an element in none."""
-        return read(jnp.concatenate([x, jnp.zeros_like(lax.slice_in_dim(x, 0, 1, axis=axis))], axis), places)
+    def per_element(x: Any) -> Any:
+        """The value of each element's segment; 0 for elements outside all."""
+        return read(jnp.concatenate([x, jnp.zeros_like(lax.slice_in_dim(x, 0, 1, axis=axis))], axis), coordinates)
 
     if reduce == "sum":
-        return along(ct)
+        return per_element(ct)
     if reduce == "mean":
-        return along(ct / jnp.maximum(sizes, 1).astype(ct.dtype))
+        return per_element(ct / jnp.maximum(sizes, 1).astype(ct.dtype))
     if reduce == "prod":
         zero = data == 0
-        alone = zero & (along(_reduced(zero.astype(data.dtype), places, sizes, "sum", None)) == 1)
-        others = _reduced(jnp.where(alone, 1, data), places, sizes, "prod", initial)
-        return jnp.where(alone, along(ct * others), along(ct * out) / jnp.where(zero, 1, data))
-    result = along(out)
+        only_zero = zero & (per_element(_reduced(zero.astype(data.dtype), coordinates, sizes, "sum", None)) == 1)
+        others = _reduced(jnp.where(only_zero, 1, data), coordinates, sizes, "prod", initial)
+        return jnp.where(only_zero, per_element(ct * others), per_element(ct * out) / jnp.where(zero, 1, data))
+    result = per_element(out)
     hits = ((data == result) | (jnp.isnan(data) & jnp.isnan(result))).astype(data.dtype)
-    return hits * along(ct / jnp.maximum(_reduced(hits, places, sizes, "sum", None), 1))
+    return hits * per_element(ct / jnp.maximum(_reduced(hits, coordinates, sizes, "sum", None), 1))
 
 
 @overload(
@@ -87,15 +87,15 @@ def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, ax
         check_kinds("_segment_reduce_offsets_cpu_kernel1", "i", offsets)
         bounds = offsets
 
-    def places_and_sizes(x: Any, bounds: Any) -> tuple[Any, Any]:
+    def coordinates_and_sizes(x: Any, bounds: Any) -> tuple[Any, Any]:
         sizes = jnp.diff(bounds)
-        return _places(bounds, x.shape[axis]), lax.reshape(sizes, (*sizes.shape, *(1,) * (x.ndim - axis - 1)))
+        return _coordinates(bounds, x.shape[axis]), lax.reshape(sizes, (*sizes.shape, *(1,) * (x.ndim - axis - 1)))
 
     def forward(x: Any, bounds: Any) -> Any:
-        return _reduced(x, *places_and_sizes(x, bounds), reduce, initial)
+        return _reduced(x, *coordinates_and_sizes(x, bounds), reduce, initial)
 
     def pullback(ct: Any, out: Any, x: Any, bounds: Any) -> tuple[Any, None]:
-        return _gradient(ct, out, x, *places_and_sizes(x, bounds), reduce, initial), None
+        return _gradient(ct, out, x, *coordinates_and_sizes(x, bounds), reduce, initial), None
 
     return fgrad.define_rule(forward, vjp=pullback)(data, bounds)
 
@@ -130,17 +130,17 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """The sum, product, mean or extremum of each of the stretches that an axis is cut into.
+    """The sum, product, mean or extremum of each segment of an axis.
 
     Arguments:
       data: a tensor of floating-point numbers.
       reduce: "sum", "prod", "mean", "max" or "min"; "amax" and "amin" are the same as the last two.
-      lengths: how long each stretch is, in the last axis; the axes before are those of ``data``.
-      indices: nothing.
-      offsets: where each stretch begins, and where the last one ends, in place of ``lengths``.
-      axis: the axis that is cut.
-      unsafe: whether lengths are taken as they are, though they do not add up to that of the axis.
-      initial: what each reduction starts from.
+      lengths: the lengths of the segments, in the last axis; the axes before are those of ``data``.
+      indices: not supported, as in PyTorch.
+      offsets: instead of ``lengths``, where each segment begins and the last one ends.
+      axis: the axis that is cut into segments.
+      unsafe: do not check that the lengths add up to that of the axis.
+      initial: the value from which each reduction starts.
 
     Raises:
       RuntimeError: there are neither lengths nor offsets, or they do not fit the data.
@@ -159,12 +159,12 @@ def segment_reduce(
     kind = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if kind not in _EMPTY:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    name, given = ("lengths", lengths) if offsets is None else ("offsets", offsets)
-    assert given is not None
-    if axis != len(given._type.shape) - 1:
+    name, bounds = ("lengths", lengths) if offsets is None else ("offsets", offsets)
+    assert bounds is not None
+    if axis != len(bounds._type.shape) - 1:
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     if offsets is None and not unsafe:
-        _check(given, data, axis)
-    both = (lengths, None) if offsets is None else (None, offsets)
+        _check(bounds, data, axis)
+    operands = (lengths, None) if offsets is None else (None, offsets)
     start = None if initial is None else float(initial)
-    return apply(_segment_reduce.operation, (data, *both), (kind, axis, start))
+    return apply(_segment_reduce.operation, (data, *operands), (kind, axis, start))

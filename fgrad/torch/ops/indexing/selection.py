@@ -1,4 +1,4 @@
-"""Choosing among elements: ``where``, bounds, the larger and the smaller, and what replaces what is no number."""
+"""Choosing among elements: ``where``, clamping, maximum and minimum, and replacing NaN and infinity."""
 
 from typing import Any
 
@@ -133,8 +133,8 @@ def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
 
 @overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors)
 def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
-    named = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
-    return _bounded(input, min, max, named)
+    kernel = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
+    return _bounded(input, min, max, kernel)
 
 
 @overload("clamp", "ClampBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise)
@@ -150,7 +150,7 @@ _CLAMP = (
 
 @overloaded(inplace=True, signatures=_CLAMP, out=FOUND)
 def clamp(input: Array, min: Operand = None, max: Operand = None) -> Choice:  # type: ignore[assignment]
-    """The elements, but no less than ``min`` and no more than ``max``, which are numbers or tensors.
+    """The elements limited to the range from ``min`` to ``max``, which are numbers or tensors.
 
     >>> import fgrad.torch as torch
     >>> torch.clamp(torch.tensor([-1., 0.5, 2.]), 0, 1)
@@ -158,13 +158,13 @@ def clamp(input: Array, min: Operand = None, max: Operand = None) -> Choice:  # 
 
     Source: `torch.clamp <https://docs.pytorch.org/docs/stable/generated/torch.clamp.html>`_.
     """
-    given = [b for b in (min, max) if b is not None]
-    if not given:
+    bounds = [bound for bound in (min, max) if bound is not None]
+    if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    tensors = [isinstance(b, Tensor) for b in given]
-    if all(tensors) and any(b._type.shape for b in given):
+    tensors = [isinstance(bound, Tensor) for bound in bounds]
+    if all(tensors) and any(bound._type.shape for bound in bounds):
         return _clamp_tensors, input, min, max
-    if any(tensors) and not all(tensors) and any(isinstance(b, Tensor) and b._type.shape for b in given):
+    if any(tensors) and not all(tensors) and any(isinstance(bound, Tensor) and bound._type.shape for bound in bounds):
         raise TypeError(no_match("clamp", types_of((input, min, max)), _CLAMP))
     return (_clamp_tensors if all(tensors) else _clamp_numbers), input, min, max
 
@@ -189,7 +189,7 @@ def _clamp_min_tensor(input: Array, min: Array) -> Any:
 
 @overloaded(inplace=True, signatures=_bound("min"))
 def clamp_min(input: Array, min: Operand) -> Choice:
-    """The elements, but no less than ``min``."""
+    """The elements, at least ``min``."""
     return (_clamp_min_tensor if isinstance(min, Tensor) else _clamp_min_number), input, min
 
 
@@ -206,11 +206,11 @@ def _clamp_max_tensor(input: Array, max: Array) -> Any:
 
 @overloaded(inplace=True, signatures=_bound("max"))
 def clamp_max(input: Array, max: Operand) -> Choice:
-    """The elements, but no more than ``max``."""
+    """The elements, at most ``max``."""
     return (_clamp_max_tensor if isinstance(max, Tensor) else _clamp_max_number), input, max
 
 
-# the gradient of a threshold is one operation to PyTorch, and so is its gradient
+# the gradient of a threshold is one operation in PyTorch, and so is the gradient of that
 @derivative(lambda ct, out, x: (jnp.where(out <= 0, 0, ct),))
 def _relu(x: Any) -> Any:
     return lax.max(x, lax.full_like(x, 0))
@@ -218,7 +218,7 @@ def _relu(x: Any) -> Any:
 
 @operation("ReluBackward0", strides=elementwise, inplace=True, fused="ThresholdBackwardBackward0", out=NOT_TAKEN)
 def relu(input: Array) -> Any:
-    """The elements, but 0 for the negative ones.
+    """The elements, with 0 for the negative ones.
 
     >>> import fgrad.torch as torch
     >>> torch.relu(torch.tensor([-1., 2.]))
@@ -235,7 +235,7 @@ def relu(input: Array) -> Any:
 
 @operation("ThresholdBackward0", strides=elementwise_of_tensors, fused="ThresholdBackwardBackward0", method=False)
 def threshold(input: Array, threshold: Number, value: Number) -> Any:
-    """The elements above a threshold, and ``value`` for the others.
+    """The elements above a threshold, with ``value`` for the others.
 
     Source: `torch.threshold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html>`_.
     """
@@ -252,15 +252,15 @@ def threshold_(input: Any, threshold: float, value: float) -> Tensor:
     return apply_inplace(_THRESHOLD_WRITTEN, (input, threshold, value))
 
 
-# -- the larger and the smaller --------------------------------------------------------------------------------------
+# -- maximum and minimum ---------------------------------------------------------------------------------------------
 
 
-def _shared(first_loses: Any) -> Any:
-    """The pull-back of a choice between two: a tie halves the gradient."""
+def _shared(loses: Any) -> Any:
+    """The pull-back of a choice between two elements: at a tie each gets half the gradient."""
 
     def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
         share = jnp.where(x == y, ct / 2, ct)
-        return jnp.where(first_loses(x, y), 0, share), jnp.where(first_loses(y, x), 0, share)
+        return jnp.where(loses(x, y), 0, share), jnp.where(loses(y, x), 0, share)
 
     return pullback
 
@@ -277,7 +277,7 @@ def _minimum(x: Any, y: Any) -> Any:
 
 @operation("MaximumBackward0", promote=common, strides=elementwise)
 def maximum(input: Array, other: Array) -> Any:
-    """The larger of two elements, or the one that is not a number.
+    """The larger of two elements, or NaN if one of them is.
 
     Source: `torch.maximum <https://docs.pytorch.org/docs/stable/generated/torch.maximum.html>`_.
     """
@@ -288,7 +288,7 @@ def maximum(input: Array, other: Array) -> Any:
 
 @operation("MinimumBackward0", promote=common, strides=elementwise)
 def minimum(input: Array, other: Array) -> Any:
-    """The smaller of two elements, or the one that is not a number.
+    """The smaller of two elements, or NaN if one of them is.
 
     Source: `torch.minimum <https://docs.pytorch.org/docs/stable/generated/torch.minimum.html>`_.
     """
@@ -298,7 +298,7 @@ def minimum(input: Array, other: Array) -> Any:
 
 
 def _of_number(preferred: Any) -> Any:
-    """The pull-back of a choice that avoids what is not a number; at a tie the first is chosen."""
+    """The pull-back of a choice that avoids NaN; at a tie the first is chosen."""
 
     def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
         first = preferred(x, y) | jnp.isnan(y)
@@ -319,7 +319,7 @@ def _fmin(x: Any, y: Any) -> Any:
 
 @operation("FmaxBackward0", promote=common, strides=elementwise)
 def fmax(input: Array, other: Array) -> Any:
-    """The larger of two elements, or the one that is a number.
+    """The larger of two elements, or the other if one is NaN.
 
     Source: `torch.fmax <https://docs.pytorch.org/docs/stable/generated/torch.fmax.html>`_.
     """
@@ -330,7 +330,7 @@ def fmax(input: Array, other: Array) -> Any:
 
 @operation("FminBackward0", promote=common, strides=elementwise)
 def fmin(input: Array, other: Array) -> Any:
-    """The smaller of two elements, or the one that is a number.
+    """The smaller of two elements, or the other if one is NaN.
 
     Source: `torch.fmin <https://docs.pytorch.org/docs/stable/generated/torch.fmin.html>`_.
     """
@@ -339,7 +339,7 @@ def fmin(input: Array, other: Array) -> Any:
     return _fmin(input, other)
 
 
-# -- what is no number -----------------------------------------------------------------------------------------------
+# -- NaN and infinity ------------------------------------------------------------------------------------------------
 
 
 @derivative(lambda ct, out, x, *numbers: (jnp.where(jnp.isfinite(x), ct, 0), *[None for _ in numbers]))
@@ -351,8 +351,8 @@ def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     if kind(x) == "c":
         return lax.complex(*[_numbers_only(part, nan, posinf, neginf) for part in (lax.real(x), lax.imag(x))])
     limits = jnp.finfo(x.dtype)
-    given = zip((nan, posinf, neginf), (0, limits.max, limits.min), strict=True)
-    return _replaced(x, *[jnp.asarray(default if n is None else n, x.dtype) for n, default in given])
+    replacements = zip((nan, posinf, neginf), (0, limits.max, limits.min), strict=True)
+    return _replaced(x, *[jnp.asarray(default if n is None else n, x.dtype) for n, default in replacements])
 
 
 @overload("nan_to_num", "NanToNumBackward0", strides=elementwise_of_tensors)
@@ -362,7 +362,7 @@ def _nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf:
 
 @overloaded(inplace=True, out=exact("nan_to_num: dtype of out: {got} should be same as input: {want}"))
 def nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: Number = None) -> Choice:  # type: ignore[assignment]
-    """The elements, with numbers in place of NaN (0 if not given) and of infinities (the largest there are).
+    """The elements, with numbers for NaN (0 by default) and infinities (by default the largest of the type).
 
     >>> import fgrad.torch as torch
     >>> torch.nan_to_num(torch.tensor([float("nan"), 1.]))

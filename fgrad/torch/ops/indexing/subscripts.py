@@ -1,7 +1,7 @@
-"""``x[...]`` and ``x[...] = value``: basic indexing makes views, indices that are tensors make copies.
+"""``x[...]`` and ``x[...] = value``: basic indexing makes views, advanced indexing makes copies.
 
-The index is gone through from left to right as PyTorch does it (torch/csrc/autograd/python_variable_indexing.cpp):
-integers, slices, None and ``...`` each become a view; tensors, lists and booleans are collected and indexed at the end.
+Items are applied from left to right as in PyTorch (torch/csrc/autograd/python_variable_indexing.cpp): integers, slices,
+None and ``...`` each make a view; tensors, lists and booleans are collected and applied at the end.
 """
 
 import operator
@@ -18,14 +18,14 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant, is_abstract
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import copy_, fill_
-from fgrad.torch.ops.creation.creation import elements_of, made
-from fgrad.torch.ops.creation.data import made_of
+from fgrad.torch.ops.creation.creation import elements_of, tensor_from_array
+from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.views.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
 
-#: from this length on a list of numbers and other things is no tuple
-_LONG = 32
+#: a list of this length or more is never taken as a tuple
+_LONG_LIST = 32
 _NO_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
     "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
@@ -35,10 +35,10 @@ _ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Va
 
 
 def _items(index: Any) -> list[Any]:
-    """The items of an index; a short list with something else in it than numbers counts as a tuple."""
+    """The items of an index; a short list that holds not only numbers counts as a tuple."""
     if isinstance(index, tuple):
         return list(index)
-    if isinstance(index, list | str) and len(index) < _LONG and any(map(_is_item, index)):
+    if isinstance(index, list | str) and len(index) < _LONG_LIST and any(map(_is_item, index)):
         warn(_NO_TUPLE, UserWarning)
         return list(index)
     return [index]
@@ -53,9 +53,9 @@ def _integer(x: Any) -> bool:
 
 
 def _as_index(x: Any) -> Any:
-    """A sequence of numbers, or a NumPy array, as a tensor; a tensor that is one integer as a number."""
+    """Sequences of numbers and NumPy arrays as tensors, and tensors of a single integer as numbers."""
     if isinstance(x, np.ndarray | list | tuple | range):
-        x = made_of(x if isinstance(x, np.ndarray) else list(x))
+        x = tensor_from_data(x if isinstance(x, np.ndarray) else list(x))
         if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
             x = x.to(dtypes.int64)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
@@ -65,44 +65,44 @@ def _as_index(x: Any) -> Any:
     return x
 
 
-class _Walk:
-    """The state of going through an index: the view so far, the axis that is next, and the index tensors.
+class _Cursor:
+    """The state while an index is applied: the view so far, the next axis, and the pending index tensors.
 
-    ``pending`` starts where the first index tensor stands; from then on it has an entry for each item, None for one
-    that is no index tensor (PyTorch: aten/src/ATen/TensorIndexing.h).
+    ``pending`` is empty until the first index tensor; then it has an entry for each axis, None where no tensor indexes
+    it (PyTorch: aten/src/ATen/TensorIndexing.h).
     """
 
-    def __init__(self, tensor: Tensor, given: int):
+    def __init__(self, tensor: Tensor, consumed: int):
         self.result = tensor
         self.axis = 0
         self.pending: list[Tensor | None] = []
         #: how many axes an ellipsis stands for
-        self.rest = len(tensor._type.shape) - given
+        self.rest = len(tensor._type.shape) - consumed
 
     def passed(self, count: int) -> None:
-        """Go on by some axes that no tensor indexes."""
+        """Skip axes that no tensor indexes."""
         self.axis += count
         if self.pending:
             self.pending += [None] * count
 
     def indexed(self, index: Tensor) -> None:
-        """Go on by the axes that an index tensor uses up."""
+        """Add an index tensor, and skip the axes that it consumes."""
         self.pending += [index] if self.pending else [*[None] * self.axis, index]
-        self.axis += _consumes(index)
+        self.axis += _axes_consumed(index)
 
     def flagged(self, flag: bool) -> None:
-        """A new axis that has one element if the flag is set, none if not."""
+        """Add a new axis, with one element if the flag is set, else none."""
         self.result = unsqueeze(self.result, self.axis)
-        self.indexed(made(np.asarray([0] if flag else [], np.int64), dtypes.int64))
+        self.indexed(tensor_from_array(np.asarray([0] if flag else [], np.int64), dtypes.int64))
 
-    def selected(self, x: int, place: int) -> None:
-        self.result = _selected(self.result, x, place, self.axis)
+    def selected(self, x: int, position: int) -> None:
+        self.result = _selected(self.result, x, position, self.axis)
 
     def cut(self, x: slice, single: bool) -> None:
         start, stop, step = _bounds(x)
         size = self.result._type.shape[self.axis]
-        whole = start in (None, 0) and (stop is None or stop >= size) and step in (None, 1)
-        if single or not whole:
+        full = start in (None, 0) and (stop is None or stop >= size) and step in (None, 1)
+        if single or not full:
             self.result = slice_axis(self.result, self.axis, start, stop, step)
         self.passed(1)
 
@@ -125,7 +125,7 @@ def _bound(x: Any) -> int | None:
     """A bound of a slice.
 
     Raises:
-      TypeError: it is no integer.
+      TypeError: it is not an integer.
     """
     if x is None or x.__class__ is int:
         return x
@@ -134,14 +134,14 @@ def _bound(x: Any) -> int | None:
     return operator.index(x)
 
 
-def _sliced(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, list[Tensor | None]]:
-    """The view by the basic parts of an index, and the index tensors that are left, by axis of that view.
+def _apply_basic(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, list[Tensor | None]]:
+    """The view by the basic items of an index, and the pending index tensors, by axis of that view.
 
-    To read a slice alone is to make a view even if it is the whole, to write it is to write the tensor itself.
+    Reading a full slice makes a view; writing one (``written``) writes the tensor itself.
     """
     items = [_as_index(x) for x in _items(index)]
     rank = len(tensor._type.shape)
-    used = sum(_consumes(x) for x in items)
+    used = sum(_axes_consumed(x) for x in items)
     if used > rank:
         if not rank and isinstance(index, slice):
             find_nodes((tensor,))
@@ -154,33 +154,33 @@ def _sliced(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, 
                 "convert a 0-dim tensor to a number"
             )
         raise IndexError(f"too many indices for tensor of dimension {rank}")
-    walk = _Walk(tensor, used)
-    for place, x in enumerate(items):
+    cursor = _Cursor(tensor, used)
+    for position, x in enumerate(items):
         if _integer(x):
-            walk.selected(int(x), place)
+            cursor.selected(int(x), position)
         elif isinstance(x, slice):
-            walk.cut(x, index is x and not written)
+            cursor.cut(x, index is x and not written)
         elif x is None:
-            walk.result = unsqueeze(walk.result, walk.axis)
-            walk.passed(1)
+            cursor.result = unsqueeze(cursor.result, cursor.axis)
+            cursor.passed(1)
         elif x is Ellipsis:
-            walk.passed(walk.rest)
+            cursor.passed(cursor.rest)
         elif isinstance(x, bool):
-            walk.flagged(bool(x))
+            cursor.flagged(bool(x))
         elif isinstance(x, Tensor):
             if x._type.dtype in (dtypes.bool_, dtypes.uint8) and not x._type.shape:
-                walk.flagged(bool(x))
+                cursor.flagged(bool(x))
             else:
-                walk.indexed(x)
+                cursor.indexed(x)
         elif isinstance(x, str):
             raise TypeError("new(): invalid data type 'str'")
         else:
             raise IndexError(_ONLY.format(type_name(x)))
-    return walk.result, walk.pending
+    return cursor.result, cursor.pending
 
 
-def _consumes(x: Any) -> int:
-    """How many axes an index item uses up."""
+def _axes_consumed(x: Any) -> int:
+    """How many axes an index item consumes."""
     if isinstance(x, Tensor):
         return len(x._type.shape) if x._type.dtype in (dtypes.bool_, dtypes.uint8) else 1
     return int(_integer(x) or isinstance(x, slice))
@@ -193,20 +193,20 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
         return slice_axis(self, 0, *_bounds(index))
     if index.__class__ is tuple and set(map(type, index)) == {int} and len(index) <= len(self._type.shape):
         result = self
-        for place, x in enumerate(index):
-            result = _selected(result, x, place)
+        for position, x in enumerate(index):
+            result = _selected(result, x, position)
         return result
-    result, pending = _sliced(self, index)
-    if any(p is not None for p in pending):
+    result, pending = _apply_basic(self, index)
+    if any(entry is not None for entry in pending):
         return index_tensors(result, pending)
     return alias_of(self) if result is self else result
 
 
-def _selected(tensor: Tensor, index: int, place: int, axis: int = 0) -> Tensor:
-    """The view at an index of an axis, which is the item at this place of all indices."""
+def _selected(tensor: Tensor, index: int, position: int, axis: int = 0) -> Tensor:
+    """The view at an index of an axis; ``position`` is that of the item in the whole index, for the error."""
     size = tensor._type.shape[axis]
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")
+        raise IndexError(f"index {index} is out of bounds for dimension {position} with size {size}")
     return _select(tensor, index, axis)
 
 
@@ -216,21 +216,21 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if index.__class__ is int and self._type.shape:
         result, pending = _getitem(self, index), ()
     else:
-        result, pending = _sliced(self, None if index is True else index, True)
+        result, pending = _apply_basic(self, None if index is True else index, True)
     plain = value.__class__ is float and self._type.dtype.is_floating_point and not pending
     if plain and result._type.shape and not is_tracked(result):
-        fill_(result, value)  # nothing is recorded that would tell the number from a tensor
+        fill_(result, value)  # untracked, so no node tells a number from a tensor
         return
-    given = value if isinstance(value, Tensor) else _assigned(self, value)
-    if any(p is not None for p in pending):
-        sizes = _stripped(given._type.shape)
-        put_at(result, pending, given if sizes == given._type.shape else view_sizes(given, sizes))
+    source = value if isinstance(value, Tensor) else _as_tensor(self, value)
+    if any(entry is not None for entry in pending):
+        sizes = _without_leading_ones(source._type.shape)
+        put_at(result, pending, source if sizes == source._type.shape else view_sizes(source, sizes))
         return
-    copy_to(result, given)
+    copy_to(result, source)
 
 
-def _assigned(tensor: Tensor, value: Any) -> Tensor:
-    """A number that is to be written as a tensor."""
+def _as_tensor(tensor: Tensor, value: Any) -> Tensor:
+    """A number to be written, as a tensor."""
     if not isinstance(value, bool | int | float | complex | np.integer):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
     value = plain_number(value)
@@ -242,21 +242,21 @@ def _assigned(tensor: Tensor, value: Any) -> Tensor:
 
 
 def copy_to(target: Tensor, value: Tensor) -> None:
-    """``copy_`` of a value whose leading axes of size 1 count for nothing."""
-    wanted = target._type.shape
-    if value._type.shape == wanted:
+    """``copy_`` of a value, without its leading axes of size 1."""
+    shape = target._type.shape
+    if value._type.shape == shape:
         copy_(target, value)
         return
     if not value._type.shape:
         warn_of_imaginary(value, target._type.dtype)
         fill_(target, value)
         return
-    given = view_sizes(value, _stripped(value._type.shape))
-    shape = given._type.shape
-    copy_(target, given if shape == wanted else expand(given, wanted))
+    source = view_sizes(value, _without_leading_ones(value._type.shape))
+    source_shape = source._type.shape
+    copy_(target, source if source_shape == shape else expand(source, shape))
 
 
-def _stripped(shape: Ints) -> Ints:
+def _without_leading_ones(shape: Ints) -> Ints:
     """A shape without its leading ones."""
     extra = 0
     while extra < len(shape) and shape[extra] == 1:

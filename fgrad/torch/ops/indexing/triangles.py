@@ -8,8 +8,8 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.overlap import in_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.creation.creation import empty, made
-from fgrad.torch.ops.table.answers import IN_PYTHON, UNLISTED
+from fgrad.torch.ops.creation.creation import empty, tensor_from_array
+from fgrad.torch.ops.table.dispatch import IN_PYTHON, UNLISTED
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Arrays, Integer, composite, operation
@@ -23,8 +23,8 @@ def _check_matrix(function: str, array: Any) -> None:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
-def _beyond(array: Any) -> np.ndarray:
-    """By how many columns each element of a matrix lies beyond the main diagonal."""
+def _diagonal_numbers(array: Any) -> np.ndarray:
+    """The number of the diagonal of each element of a matrix: 0 for the main one, positive above it."""
     rows, columns = array.shape[-2:]
     return np.arange(columns) - np.arange(rows)[:, None]
 
@@ -36,7 +36,7 @@ def tril(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.tril <https://docs.pytorch.org/docs/stable/generated/torch.tril.html>`_.
     """
     _check_matrix("tril", input)
-    return jnp.where(_beyond(input) <= diagonal, input, jnp.zeros_like(input))
+    return jnp.where(_diagonal_numbers(input) <= diagonal, input, jnp.zeros_like(input))
 
 
 @operation("TriuBackward0", inplace=True, overlap=in_order)
@@ -46,17 +46,17 @@ def triu(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.triu <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>`_.
     """
     _check_matrix("triu", input)
-    return jnp.where(_beyond(input) >= diagonal, input, jnp.zeros_like(input))
+    return jnp.where(_diagonal_numbers(input) >= diagonal, input, jnp.zeros_like(input))
 
 
-def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, places: Any) -> Tensor:
+def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, indices_of: Any) -> Tensor:
     if row < 0 or col < 0:
         which = ("row", row) if row < 0 else ("col", col)
         raise RuntimeError(f"{which[0]} must be non-negative, got{which[1]}")
-    wanted = dtypes.int64 if dtype is None else dtypes.argument(dtype, function)
-    if wanted not in (dtypes.int32, dtypes.int64):
-        raise NotImplementedError(f"\"{function}\" not implemented for '{wanted.scalar_name}'")
-    return made(np.stack(places(row, offset, col)), wanted, device)
+    element_type = dtypes.int64 if dtype is None else dtypes.argument(dtype, function)
+    if element_type not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"\"{function}\" not implemented for '{element_type.scalar_name}'")
+    return tensor_from_array(np.stack(indices_of(row, offset, col)), element_type, device)
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
@@ -107,12 +107,12 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     size = input.shape[-1] + abs(offset)
-    places = jnp.arange(input.shape[-1])
-    whole = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
-    whole = whole.at[..., places + max(-offset, 0), places + max(offset, 0)].set(
+    indices = jnp.arange(input.shape[-1])
+    matrices = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
+    matrices = matrices.at[..., indices + max(-offset, 0), indices + max(offset, 0)].set(
         input, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True
     )
-    return jnp.moveaxis(whole, (-2, -1), (first, second))
+    return jnp.moveaxis(matrices, (-2, -1), (first, second))
 
 
 @operation("DiagonalBackward0_copy", method=False, function=False)
@@ -134,7 +134,7 @@ def diag(input: Array, diagonal: int = 0) -> Tensor:
 
 @composite(out=NOT_TAKEN)
 def diagflat(input: Array, offset: int = 0) -> Tensor:
-    """A matrix with all elements in a row as its diagonal.
+    """A matrix with all elements of the tensor on a diagonal.
 
     Source: `torch.diagflat <https://docs.pytorch.org/docs/stable/generated/torch.diagflat.html>`_.
     """
@@ -150,8 +150,8 @@ def _blocks(tensors: Arrays) -> Any:
     dtype = jnp.result_type(*[x.dtype for x in arrays])
     for x, (m, n) in zip(arrays, shapes, strict=True):
         row = lax.reshape(x, (m, n)).astype(dtype)
-        beside = [jnp.zeros((m, before), dtype), row, jnp.zeros((m, columns - before - n), dtype)]
-        rows.append(lax.concatenate(beside, 1))
+        parts = [jnp.zeros((m, before), dtype), row, jnp.zeros((m, columns - before - n), dtype)]
+        rows.append(lax.concatenate(parts, 1))
         before += n
     return lax.concatenate(rows, 0)
 

@@ -1,4 +1,4 @@
-"""Places in a flattened array as coordinates."""
+"""Flat indices as coordinates: ``unravel_index``."""
 
 import itertools
 import operator
@@ -7,18 +7,18 @@ from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.creation.data import made_of
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.creation.data import tensor_from_data
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.table import composite
 
 
 @composite(method=False, dispatch=in_python(lambda indices, shape=None: None))
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, a tensor for each axis, of elements whose places in the flattened array are given.
+    """The coordinates of elements of an array, a tensor for each axis, from their flat indices.
 
     Arguments:
       indices: integers.
-      shape: of the array; an integer for one axis.
+      shape: the array's shape; an integer for one axis.
 
     Raises:
       TypeError: the indices, or the sizes, are not integers.
@@ -42,5 +42,5 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = list(itertools.accumulate(reversed((*sizes[1:], 1)), operator.mul))[::-1] if sizes else []
     device = indices.device
-    quotients = indices.unsqueeze(-1).floor_divide(made_of(steps, dtypes.int64, device))
-    return (quotients % made_of(sizes, dtypes.int64, device)).unbind(-1)
+    quotients = indices.unsqueeze(-1).floor_divide(tensor_from_data(steps, dtypes.int64, device))
+    return (quotients % tensor_from_data(sizes, dtypes.int64, device)).unbind(-1)

@@ -12,19 +12,19 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch import return_types
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,
     check_inexact,
     check_lapack,
     check_square,
-    columns,
+    column_major,
     conjugate,
     first_failure,
     linalg,
-    matrix_columns,
-    times,
+    matmul_exact,
+    matrix_column_major,
 )
 from fgrad.torch.ops.linalg.solving import triangular
 from fgrad.torch.ops.table.outputs import safely_cast
@@ -38,31 +38,31 @@ def _cholesky_factor(x: Any, upper: bool) -> Any:
 
     def forward(x: Any) -> Any:
         lower = adjoint(x) if upper else x
-        found = lax.linalg.cholesky(lower, symmetrize_input=False)
-        return adjoint(found) if upper else found
+        factor = lax.linalg.cholesky(lower, symmetrize_input=False)
+        return adjoint(factor) if upper else factor
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         g = conjugate(ct)
         factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-        phi = jnp.tril(times(adjoint(factor), g))
+        phi = jnp.tril(matmul_exact(adjoint(factor), g))
         phi = (phi + adjoint(jnp.tril(phi, -1))) / 2
         left = triangular(adjoint(factor), phi, True, True, False)
         return (conjugate(triangular(factor, left, False, False, False)),)
 
     def pushforward(tangents: Any, out: Any, x: Any) -> Any:
-        # no transpose of the pull-back: it takes a tangent that is not symmetric as it is, as PyTorch does
+        # not the transpose of the pull-back: as in PyTorch, the tangent is not made symmetric
         factor = adjoint(out) if upper else out
         phi = triangular(factor, tangents[0], False, True, False)
         phi = triangular(adjoint(factor), phi, True, False, False)
-        found = times(factor, (jnp.tril(phi) + jnp.tril(phi, -1)) / 2)
-        return adjoint(found) if upper else found
+        tangent = matmul_exact(factor, (jnp.tril(phi) + jnp.tril(phi, -1)) / 2)
+        return adjoint(tangent) if upper else tangent
 
     return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)(x)
 
 
 @overload(
-    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_columns, kept=("L",),
-    gradient_strides={"self": columns},
+    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_column_major, kept=("L",),
+    gradient_strides={"self": column_major},
 )  # fmt: skip
 def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
     check_square("linalg.cholesky", input)
@@ -83,28 +83,28 @@ def _failing_minor(matrix: np.ndarray) -> int:
     return len(matrix)
 
 
-def _minors(input: Tensor, info: Tensor) -> Tensor:
-    """What LAPACK says of matrices that are not positive-definite."""
+def _failing_minors(input: Tensor, info: Tensor) -> Tensor:
+    """LAPACK's codes for matrices that are not positive-definite."""
     value = info._value()
     if is_abstract(value) or not concrete(value).any():
         return info
     codes = concrete(value).copy()
     values = concrete(input.detach()._value())
-    for at in np.ndindex(codes.shape):
-        if codes[at]:
-            codes[at] = _failing_minor(values[at])
-    return made(codes, dtypes.int32)
+    for i in np.ndindex(codes.shape):
+        if codes[i]:
+            codes[i] = _failing_minor(values[i])
+    return tensor_from_array(codes, dtypes.int32)
 
 
 @linalg(autocast="fp32")
 def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """The Cholesky factor, and 0, or the order of the leading minor that is not positive-definite.
+    """The Cholesky factor, and the order of the leading minor that is not positive-definite, or 0.
 
     Source: `torch.linalg.cholesky_ex
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky_ex.html>`_.
     """
     factor, info = apply(_linalg_cholesky_ex.operation, (A,), (upper,))
-    info = _minors(A, info)
+    info = _failing_minors(A, info)
     if check_errors:
         _check_definite("linalg.cholesky", info)
     return return_types.linalg_cholesky_ex((factor, info))
@@ -132,8 +132,8 @@ def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
 
 
 @overload(
-    "cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=columns,
-    gradient_strides={"self": columns},
+    "cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=column_major,
+    gradient_strides={"self": column_major},
 )  # fmt: skip
 def _cholesky(input: Array, upper: bool) -> Any:
     check_square("cholesky", input)
@@ -151,11 +151,11 @@ _CHOLESKY = (
 
 @composite(autocast="fp32", out=safely_cast("cholesky"))
 def cholesky(input: Array, upper: bool = False) -> Tensor:
-    """The Cholesky factor; PyTorch recommends ``linalg.cholesky``.
+    """The Cholesky factor; deprecated in favour of ``linalg.cholesky``.
 
     Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
     """
     warn(_CHOLESKY, UserWarning)
-    found = _cholesky(input, upper)
-    _check_definite("cholesky", _minors(input, found.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
-    return found
+    factor = _cholesky(input, upper)
+    _check_definite("cholesky", _failing_minors(input, factor.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
+    return factor

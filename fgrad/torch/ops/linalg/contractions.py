@@ -1,4 +1,4 @@
-"""Sums of products over named axes: ``einsum``, ``tensordot``, and products of several matrices."""
+"""Contractions: ``tensordot``, ``einsum``, products of several matrices, and cross products."""
 
 import math
 from collections import Counter
@@ -12,17 +12,17 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
-from fgrad.torch.ops.linalg.matrices import scalar_name
 from fgrad.torch.ops.linalg.products import bmm, dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.answers import IN_PYTHON, in_python
+from fgrad.torch.ops.table.dispatch import IN_PYTHON, in_python
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import APART, CAST_ONTO_ITSELF, CONTRACTED, MULTIPLIED
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import movedim, permute
 from fgrad.torch.ops.views.splitting import diagonal
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
+from fgrad.torch.random.scalars import scalar_name
 
 # -- pairs of tensors ------------------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
 
     Arguments:
       a, b: the tensors.
-      dims: how many last axes of ``a`` meet the first ones of ``b``, or the axes of each.
+      dims: how many last axes of ``a`` are contracted with the first ones of ``b``; or the axes of each.
 
     Source: `torch.tensordot <https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html>`_.
     """
@@ -50,11 +50,11 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
             )
         axes_a, axes_b = list(range(-dims, 0)), list(range(dims))
     else:
-        axes_a, axes_b = ([int(d) for d in ([each] if isinstance(each, int) else each)] for each in dims)
+        axes_a, axes_b = ([int(d) for d in ([axes] if isinstance(axes, int) else axes)] for axes in dims)
     if len(axes_a) != len(axes_b):
         raise RuntimeError("both dimension lists should have same length")
     for i, j in zip(axes_a, axes_b, strict=True):
-        # what meets an axis of size 1 can be summed right away
+        # an axis contracted with one of size 1 is summed before the product
         if shape_b[j] == 1:
             a = sum(a, i, True, dtype=a._type.dtype)
         elif shape_a[i] == 1:
@@ -70,12 +70,12 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     free_a = [i for i in range(len(shape_a)) if i not in axes_a]
     free_b = [i for i in range(len(shape_b)) if i not in axes_b]
     sizes = (*(shape_a[i] for i in free_a), *(shape_b[i] for i in free_b))
-    many = math.prod([shape_a[i] for i in axes_a])
+    contracted = math.prod([shape_a[i] for i in axes_a])
     rows, columns = math.prod([shape_a[i] for i in free_a]), math.prod([shape_b[i] for i in free_b])
     left, right = permute(a, (*free_a, *axes_a)), permute(b, (*axes_b, *free_b))
     if rows == columns == 1:
-        return view_sizes(dot(reshape(left, (many,)), reshape(right, (many,))), sizes)
-    return reshape(mm(reshape(left, (rows, many)), reshape(right, (many, columns))), sizes)
+        return view_sizes(dot(reshape(left, (contracted,)), reshape(right, (contracted,))), sizes)
+    return reshape(mm(reshape(left, (rows, contracted)), reshape(right, (contracted, columns))), sizes)
 
 
 @composite(out=CONTRACTED)
@@ -103,23 +103,23 @@ def kron(input: Array, other: Array) -> Tensor:
     a, b = input._type.shape, other._type.shape
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    left = unsafe_view(input.contiguous(), tuple([n for each in a for n in (each, 1)]))
-    right = unsafe_view(other.contiguous(), tuple([n for each in b for n in (1, each)]))
+    left = unsafe_view(input.contiguous(), tuple([n for size in a for n in (size, 1)]))
+    right = unsafe_view(other.contiguous(), tuple([n for size in b for n in (1, size)]))
     return unsafe_view(left * right, tuple([m * n for m, n in zip(a, b, strict=True)]))
 
 
 # -- einsum ----------------------------------------------------------------------------------------------------------
 
 
-def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
-    """The sum over axes of the product of two tensors of one rank; these axes are kept with size 1.
+def _sum_of_products(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
+    """The product of two tensors of one rank, summed over axes, which are kept with size 1.
 
-    A product of batches of matrices does it (PyTorch: aten/src/ATen/native/Linear.cpp, sumproduct_pair).
+    It is computed as a batched matrix product (PyTorch: aten/src/ATen/native/Linear.cpp, sumproduct_pair).
     """
     shape_a, shape_b = a._type.shape, b._type.shape
-    both: list[int] = []
-    first: list[int] = []
-    second: list[int] = []
+    batch_axes: list[int] = []
+    left_axes: list[int] = []
+    right_axes: list[int] = []
     contracted: list[int] = []
     for i, (m, n) in enumerate(zip(shape_a, shape_b, strict=True)):
         if i in summed:
@@ -130,33 +130,34 @@ def _paired(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
             elif n != 1:
                 b = sum(b, i, True)
         elif m != 1 and n != 1:
-            both.append(i)
+            batch_axes.append(i)
         elif m != 1:
-            first.append(i)
+            left_axes.append(i)
         else:
-            second.append(i)
-    if first and second and second[-1] < first[0]:
-        # as in PyTorch, so that the product has its axes in the order of the result
-        a, b, shape_a, shape_b, first, second = b, a, shape_b, shape_a, second, first
-    rest = [i for i in range(len(shape_a)) if i in summed and i not in contracted]
+            right_axes.append(i)
+    if left_axes and right_axes and right_axes[-1] < left_axes[0]:
+        # as in PyTorch, so that the axes of the product are in the order of the result
+        a, b, shape_a, shape_b, left_axes, right_axes = b, a, shape_b, shape_a, right_axes, left_axes
+    summed_before = [i for i in range(len(shape_a)) if i in summed and i not in contracted]
 
-    def size(shape: Sequence[int], axes: Sequence[int]) -> int:
+    def size_of(shape: Sequence[int], axes: Sequence[int]) -> int:
         return math.prod([shape[i] for i in axes])
 
-    batch, inner = size(shape_a, both), size(shape_a, contracted)
-    left = permute(a, (*both, *first, *contracted, *second, *rest))
-    right = permute(b, (*both, *contracted, *second, *first, *rest))
-    found = bmm(
-        reshape(left, (batch, size(shape_a, first), inner)), reshape(right, (batch, inner, size(shape_b, second)))
+    batch_size, contracted_size = size_of(shape_a, batch_axes), size_of(shape_a, contracted)
+    left = permute(a, (*batch_axes, *left_axes, *contracted, *right_axes, *summed_before))
+    right = permute(b, (*batch_axes, *contracted, *right_axes, *left_axes, *summed_before))
+    product = bmm(
+        reshape(left, (batch_size, size_of(shape_a, left_axes), contracted_size)),
+        reshape(right, (batch_size, contracted_size, size_of(shape_b, right_axes))),
     )
-    order = (*both, *first, *contracted, *second, *rest)
-    sizes = tuple([1 if i in summed else shape_b[i] if i in second else shape_a[i] for i in order])
-    return permute(view_sizes(found, sizes), tuple([order.index(i) for i in range(len(order))]))
+    order = (*batch_axes, *left_axes, *contracted, *right_axes, *summed_before)
+    sizes = tuple([1 if i in summed else shape_b[i] if i in right_axes else shape_a[i] for i in order])
+    return permute(view_sizes(product, sizes), tuple([order.index(i) for i in range(len(order))]))
 
 
 @composite(method=False, dispatch=IN_PYTHON)
 def einsum(*args: Any) -> Tensor:
-    """Sums of products of tensors, axes named by letters.
+    """Sums of products of tensors, with axes named by letters.
 
     Arguments:
       args: the equation, as in ``"ij,jk->ik"``, and the operands; or each operand followed by a list of numbers.
@@ -189,18 +190,18 @@ def einsum(*args: Any) -> Tensor:
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(x)}")
     inputs, output = labels_of(equation, operands)
-    return _contracted(operands, inputs, output)
+    return _einsum(operands, inputs, output)
 
 
-def _contracted(operands: list[Tensor], inputs: list[list[str]], output: list[str] | None) -> Tensor:
-    """The sum of products that the labels of the operands and of the result describe; without ``output``, implicit."""
-    hidden = _count_hidden(operands, inputs)
+def _einsum(operands: list[Tensor], inputs: list[list[str]], output: list[str] | None) -> Tensor:
+    """``einsum`` by the labels of operands and output; None is the implicit output."""
+    hidden = _ellipsis_rank(operands, inputs)
     counts = Counter([s for labels in inputs for s in labels if s != "..."])
     if output is None:
         output = ["...", *sorted([s for s, n in counts.items() if n == 1])]
     _check_output(output, counts)
     dots = [f".{i}" for i in range(hidden)]
-    kept = [each for s in output for each in (dots if s == "..." else [s])]
+    kept = [label for s in output for label in (dots if s == "..." else [s])]
     summed = [s for s in [*dots, *sorted(counts)] if s not in kept]
     order = kept + summed
     sizes: dict[str, int] = {}
@@ -210,15 +211,15 @@ def _contracted(operands: list[Tensor], inputs: list[list[str]], output: list[st
     count = len(kept)
     if len(aligned) == 1:
         return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
-    product = _reduced(aligned, count, len(order))
+    product = _multiply_all(aligned, count, len(order))
     return view_sizes(product, tuple(product._type.shape[:count])) if summed else product
 
 
-def _count_hidden(operands: list[Tensor], inputs: list[list[str]]) -> int:
-    """How many axes the ellipses stand for, at most.
+def _ellipsis_rank(operands: list[Tensor], inputs: list[list[str]]) -> int:
+    """The number of axes that the longest ellipsis stands for.
 
     Raises:
-      RuntimeError: an operand has another number of axes than its labels say.
+      RuntimeError: an operand has another number of axes than labels.
     """
     hidden = 0
     for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
@@ -249,23 +250,23 @@ def _check_output(output: list[str], counts: Counter[str]) -> None:
 def _aligned(
     x: Tensor, labels: Sequence[str], order: Sequence[str], dots: Sequence[str], sizes: dict[str, int], k: int
 ) -> Tensor:
-    """An operand with the axes of ``order``, of size 1 where it has none."""
-    hidden = len(x._type.shape) - len([s for s in labels if s != "..."])
-    names = [each for s in labels for each in (dots[len(dots) - hidden :] if s == "..." else [s])]
-    at = 0
-    while at < len(names):
-        first = names.index(names[at])
-        if first < at:
+    """An operand with the axes in ``order``, of size 1 where it has none."""
+    covered = len(x._type.shape) - len([s for s in labels if s != "..."])
+    names = [label for s in labels for label in (dots[len(dots) - covered :] if s == "..." else [s])]
+    position = 0
+    while position < len(names):
+        first = names.index(names[position])
+        if first < position:
             shape = x._type.shape
-            if shape[first] != shape[at]:
+            if shape[first] != shape[position]:
                 raise RuntimeError(
-                    f"einsum(): subscript {names[at]} is repeated for operand {k} but the sizes don't match, "
-                    f"{shape[at]} != {shape[first]}"
+                    f"einsum(): subscript {names[position]} is repeated for operand {k} but the sizes don't match, "
+                    f"{shape[position]} != {shape[first]}"
                 )
-            x = movedim(diagonal(x, 0, first, at), -1, first)
-            del names[at]
+            x = movedim(diagonal(x, 0, first, position), -1, first)
+            del names[position]
         else:
-            at += 1
+            position += 1
     for axis, (name, n) in enumerate(zip(names, x._type.shape, strict=True)):
         if n != 1 and sizes.setdefault(name, n) != n:
             if name in dots:
@@ -286,7 +287,7 @@ def _aligned(
 
 
 def _path(operands: Sequence[Tensor]) -> list[tuple[int, ...]]:
-    """Which two operands to contract in turn."""
+    """The pairs of operands in the order in which to contract them."""
     if len(operands) <= 2:
         return [(0, 1)]
     rank = len(operands[0]._type.shape)
@@ -294,62 +295,62 @@ def _path(operands: Sequence[Tensor]) -> list[tuple[int, ...]]:
     subscripts = ["".join([c for c, n in zip(letters, x._type.shape, strict=True) if n != 1]) for x in operands]
     shapes = [tuple([n for n in x._type.shape if n != 1]) for x in operands]
     path, _ = opt_einsum.contract_path(",".join(subscripts) + "->", *shapes, shapes=True, optimize="auto")
-    return [tuple(each) for each in path if len(each) == 2]
+    return [tuple(step) for step in path if len(step) == 2]
 
 
-def _reduced(operands: list[Tensor], kept: int, rank: int) -> Tensor:
-    """The operands multiplied and the axes from ``kept`` on summed, each as soon as no other operand has it."""
+def _multiply_all(operands: list[Tensor], kept: int, rank: int) -> Tensor:
+    """The product of the operands, with the axes from ``kept`` on summed, each as soon as no other operand has it."""
     operands = list(operands)
     holders = [len([x for x in operands if x._type.shape[i] != 1]) for i in range(rank)]
     path = _path(operands)
     while len(operands) > 1:
         i, j = sorted(path.pop(0)) if path else (0, 1)
         b, a = operands.pop(j), operands.pop(i)
-        now: list[int] = []
-        alone: tuple[list[int], list[int]] = ([], [])
+        contracted: list[int] = []
+        only_in: tuple[list[int], list[int]] = ([], [])
         for d in range(kept, rank):
             m, n = a._type.shape[d], b._type.shape[d]
             if m != 1 and n != 1:
                 holders[d] -= 1
                 if holders[d] == 1:
-                    now.append(d)
+                    contracted.append(d)
                     holders[d] = 0
             elif holders[d] == 1 and (m != 1 or n != 1):
-                alone[0 if m != 1 else 1].append(d)
+                only_in[0 if m != 1 else 1].append(d)
                 holders[d] = 0
-        a = sum(a, tuple(alone[0]), True) if alone[0] else a
-        b = sum(b, tuple(alone[1]), True) if alone[1] else b
-        operands.append(_paired(a, b, now) if now else a * b)
+        a = sum(a, tuple(only_in[0]), True) if only_in[0] else a
+        b = sum(b, tuple(only_in[1]), True) if only_in[1] else b
+        operands.append(_sum_of_products(a, b, contracted) if contracted else a * b)
     return operands[0]
 
 
 # -- several matrices ------------------------------------------------------------------------------------------------
 
 
-def _cheapest(sizes: Sequence[int]) -> list[list[int]]:
-    """Where to part each range of a chain of matrices so that the multiplications are fewest."""
+def _best_splits(sizes: Sequence[int]) -> list[list[int]]:
+    """By first and last matrix of a subchain, where to split it so that multiplications are fewest."""
     count = len(sizes) - 1
     cost = [[0] * count for _ in range(count)]
-    parts = [[0] * count for _ in range(count)]
+    splits = [[0] * count for _ in range(count)]
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            found = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
-            cost[i][j] = min(found)
-            parts[i][j] = i + found.index(cost[i][j])
-    return parts
+            costs = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i][j] = min(costs)
+            splits[i][j] = i + costs.index(cost[i][j])
+    return splits
 
 
-def chained(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices in the order that costs least; the first and the last may be vectors."""
+def chain_product(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices in the cheapest order; the first and the last may be vectors."""
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     ranks = [len(x._type.shape) for x in tensors]
     matrices = list(tensors)
-    for at in (0, len(tensors) - 1):
-        if ranks[at] not in (1, 2):
-            which = "the first" if at == 0 else "the last"
-            raise RuntimeError(f"multi_dot(): {which} tensor must be 1D or 2D but got {ranks[at]}D")
+    for end in (0, len(tensors) - 1):
+        if ranks[end] not in (1, 2):
+            which = "the first" if end == 0 else "the last"
+            raise RuntimeError(f"multi_dot(): {which} tensor must be 1D or 2D but got {ranks[end]}D")
     for i in range(1, len(tensors) - 1):
         if ranks[i] != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {ranks[i]}D")
@@ -363,14 +364,14 @@ def chained(tensors: Sequence[Tensor]) -> Tensor:
                 f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i]._type.shape)} and "
                 f"{list(tensors[i + 1]._type.shape)} cannot be multiplied"
             )
-    parts = _cheapest([matrices[0]._type.shape[0], *[x._type.shape[1] for x in matrices]])
+    parts = _best_splits([matrices[0]._type.shape[0], *[x._type.shape[1] for x in matrices]])
 
     def multiplied(i: int, j: int) -> Tensor:
         return matrices[i] if i == j else mm(multiplied(i, parts[i][j]), multiplied(parts[i][j] + 1, j))
 
-    found = multiplied(0, len(matrices) - 1)
-    rows, columns = found._type.shape
-    return view_sizes(found, (*([rows] if ranks[0] == 2 else []), *([columns] if ranks[-1] == 2 else [])))
+    product = multiplied(0, len(matrices) - 1)
+    rows, columns = product._type.shape
+    return view_sizes(product, (*([rows] if ranks[0] == 2 else []), *([columns] if ranks[-1] == 2 else [])))
 
 
 @composite(method=False, dispatch=in_python(lambda *tensors: None), out=MULTIPLIED)
@@ -384,8 +385,8 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
         UserWarning,
     )
-    found = matrices[0] if len(matrices) == 1 else chained(matrices)
-    return found if out is None else write_all("chain_matmul", None, matrices, found, out)
+    product = matrices[0] if len(matrices) == 1 else chain_product(matrices)
+    return product if out is None else write_outputs("chain_matmul", None, matrices, product, out)
 
 
 # -- cross products --------------------------------------------------------------------------------------------------
@@ -401,26 +402,26 @@ def _cross(input: Array, other: Array, dim: int) -> Any:
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
     if input.dtype != other.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
+        raise RuntimeError(f"expected scalar type {scalar_name(input.dtype)} but found {scalar_name(other.dtype)}")
     check_kinds("cross", "ifc", input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
     a, b = (jnp.broadcast_to(x, shape) for x in (input, other))
 
-    def rolled(x: Any, first: int) -> Any:
+    def rotated(x: Any, first: int) -> Any:
         parts = [lax.slice_in_dim(x, (first + i) % 3, (first + i) % 3 + 1, axis=axis) for i in range(3)]
         return lax.concatenate(parts, axis)
 
-    return rolled(a, 1) * rolled(b, 2) - rolled(a, 2) * rolled(b, 1)
+    return rotated(a, 1) * rotated(b, 2) - rotated(a, 2) * rotated(b, 1)
 
 
-def crossed(input: Tensor, other: Tensor, dim: int) -> Tensor:
-    """The vector products along an axis of size 3."""
+def cross_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
+    """The cross products along an axis of size 3."""
     return _cross(input, other, dim)
 
 
 @composite(out=APART)
 def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
-    """The vector products along an axis of size 3, by default the first such one.
+    """The cross products along an axis of size 3, by default the first one of this size.
 
     Source: `torch.cross <https://docs.pytorch.org/docs/stable/generated/torch.cross.html>`_.
     """

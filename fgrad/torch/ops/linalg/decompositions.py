@@ -1,4 +1,4 @@
-"""Factorisations of matrices."""
+"""Matrix factorisations: QR, singular values, eigenvalues, Householder reflections."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,11 +19,11 @@ from fgrad.torch.ops.linalg.matrices import (
     check_lapack,
     check_matrix,
     check_square,
-    columns,
+    column_major,
     conjugate,
     linalg,
-    matrix_columns,
-    times,
+    matmul_exact,
+    matrix_column_major,
     transposed,
 )
 from fgrad.torch.ops.table.outputs import exact, safely_cast
@@ -34,8 +34,8 @@ from fgrad.torch.ops.views.axes import transpose
 # -- QR --------------------------------------------------------------------------------------------------------------
 
 
-def _columns_if_tall(types: Sequence[Any], shape: Ints) -> Ints | None:
-    return columns(types, shape) if shape[-2] >= shape[-1] else None
+def _column_major_if_tall(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return column_major(types, shape) if shape[-2] >= shape[-1] else None
 
 
 def _refuse_qr(saved: Any, grads: Any, mode: str) -> None:
@@ -50,8 +50,8 @@ def _refuse_qr(saved: Any, grads: Any, mode: str) -> None:
 
 
 @overload(
-    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=columns,
-    refuse=_refuse_qr, gradient_strides={"A": _columns_if_tall},
+    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=column_major,
+    refuse=_refuse_qr, gradient_strides={"A": _column_major_if_tall},
 )  # fmt: skip
 def _linalg_qr(input: Array, mode: str) -> Any:
     if mode not in ("reduced", "complete", "r"):
@@ -98,13 +98,13 @@ def qr(input: Array, some: bool = True) -> Any:
 
 
 def _quotient(x: Any, gaps: Any) -> Any:
-    """``x / gaps``; zero where both are zero, as of equal values whose vectors have no gradient."""
-    nothing = (x == 0) & (gaps == 0)
-    return jnp.where(nothing, 0, x / jnp.where(nothing, 1, gaps))
+    """``x / gaps``; zero where both are, for equal values whose vectors have no gradient."""
+    indeterminate = (x == 0) & (gaps == 0)
+    return jnp.where(indeterminate, 0, x / jnp.where(indeterminate, 1, gaps))
 
 
 def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A function with this pull-back, and its own derivative in forward mode: what divides so has no transpose."""
+    """A function with a pull-back of its own; forward mode, where that has no transpose, differentiates ``forward``."""
 
     def pushforward(tangents: Any, outs: Any, x: Any) -> Any:
         return fgrad.jvp(forward, (x,), tangents)[1]
@@ -112,12 +112,12 @@ def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) 
     return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)
 
 
-#: how far a loss may depend on the angles of complex vectors, which are arbitrary
-_ANGLE_TOLERANCE = 1e-2
+#: how far a loss may depend on the phases of complex vectors, which are arbitrary
+_PHASE_TOLERANCE = 1e-2
 
 
-def _turning(vectors: Any, gradient: Any) -> Any:
-    """How much the loss changes as each complex vector is turned: multiplied by ``e^{i phi}``."""
+def _phase_gradient(vectors: Any, gradient: Any) -> Any:
+    """The derivative of the loss with respect to the phase of each complex vector."""
     return np.imag(np.sum(np.conj(concrete(vectors)) * concrete(gradient), -2))
 
 
@@ -126,24 +126,24 @@ def _refuse_singular(saved: Any, grads: Any, full_matrices: bool) -> None:
     u, vh = saved["U"], saved["Vh"]
     if u.dtype.kind != "c" or any(is_abstract(x) for x in (u, vh, gu, gvh)):
         return
-    least = min(u.shape[-1], vh.shape[-2])
-    left = 0 if gu is None else _turning(u, gu)[..., :least]
-    right = 0 if gvh is None else _turning(np.swapaxes(vh, -1, -2), np.swapaxes(gvh, -1, -2))[..., :least]
-    if not np.allclose(left, right, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+    rank = min(u.shape[-1], vh.shape[-2])
+    left = 0 if gu is None else _phase_gradient(u, gu)[..., :rank]
+    right = 0 if gvh is None else _phase_gradient(np.swapaxes(vh, -1, -2), np.swapaxes(gvh, -1, -2))[..., :rank]
+    if not np.allclose(left, right, _PHASE_TOLERANCE, _PHASE_TOLERANCE):
         raise RuntimeError(
             "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. "
             "The specified loss function depends on this phase term, making it ill-defined."
         )
 
 
-def _refuse_turning(function: str) -> Callable[..., None]:
-    """Raise PyTorch's error for losses that depend on the angles of complex eigenvectors."""
+def _refuse_phase(function: str) -> Callable[..., None]:
+    """The check that raises PyTorch's error for losses that depend on the phases of complex eigenvectors."""
 
     def refuse(saved: Any, grads: Any, **static: Any) -> None:
         vectors, gradient = saved["eigenvectors"], grads[1]
         if vectors.dtype.kind != "c" or gradient is None or is_abstract(vectors) or is_abstract(gradient):
             return
-        if not np.allclose(_turning(vectors, gradient), 0, _ANGLE_TOLERANCE, _ANGLE_TOLERANCE):
+        if not np.allclose(_phase_gradient(vectors, gradient), 0, _PHASE_TOLERANCE, _PHASE_TOLERANCE):
             raise RuntimeError(
                 f"{function}: The eigenvectors in the complex case are specified up to multiplication by e^{{i phi}}. "
                 "The specified loss function depends on this quantity, so it is ill-defined."
@@ -153,39 +153,41 @@ def _refuse_turning(function: str) -> Callable[..., None]:
 
 
 def _singular(x: Any, full_matrices: bool) -> Any:
-    """The decomposition; of the gradients of additional singular vectors, which are arbitrary, nothing is read."""
+    """The decomposition; its pull-back ignores the arbitrary extra vectors of ``full_matrices``."""
     rows, width = x.shape[-2:]
-    least = min(rows, width)
+    rank = min(rows, width)
 
     def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
         gu, gs, gvh = (conjugate(ct) for ct in cts)
         u, s, vh = outs
-        u, gu, vh, gvh = u[..., :least], gu[..., :least], vh[..., :least, :], gvh[..., :least, :]
+        u, gu, vh, gvh = u[..., :rank], gu[..., :rank], vh[..., :rank, :], gvh[..., :rank, :]
         row, column = s[..., None, :].astype(x.dtype), s[..., :, None].astype(x.dtype)
-        eye = jnp.eye(least, dtype=bool)
+        eye = jnp.eye(rank, dtype=bool)
         gaps = jnp.where(eye, 1, row * row - column * column)
-        left, right = times(adjoint(u), gu), times(gvh, adjoint(vh))
+        left, right = matmul_exact(adjoint(u), gu), matmul_exact(gvh, adjoint(vh))
         left, right = left - adjoint(left), adjoint(right) - right
         core = _quotient(left, gaps) * row + column * _quotient(right, gaps) + jnp.where(eye, gs[..., None, :], 0)
         if x.dtype.kind == "c":
             core = core + jnp.where(eye, _quotient(left, 2 * row), 0)
-        if rows > least:
+        if rows > rank:
             outer = _quotient(gu, row)
-            found = times(times(u, core) + outer - times(u, times(adjoint(u), outer)), vh)
+            gradient = matmul_exact(
+                matmul_exact(u, core) + outer - matmul_exact(u, matmul_exact(adjoint(u), outer)), vh
+            )
         else:
-            inner = times(core, vh)
-            if width > least:
+            inner = matmul_exact(core, vh)
+            if width > rank:
                 outer = _quotient(gvh, column)
-                inner = inner + outer - times(times(outer, adjoint(vh)), vh)
-            found = times(u, inner)
-        return (conjugate(found),)
+                inner = inner + outer - matmul_exact(matmul_exact(outer, adjoint(vh)), vh)
+            gradient = matmul_exact(u, inner)
+        return (conjugate(gradient),)
 
     return _with_pullback(lambda x: tuple(jnp.linalg.svd(x, full_matrices=full_matrices)), pullback)(x)
 
 
 @overload(
     "linalg_svd", "LinalgSvdBackward0", saved=("A",), outputs=("U", "S", "Vh"), kept=("U", "S", "Vh"),
-    strides=matrix_columns, refuse=_refuse_singular,
+    strides=matrix_column_major, refuse=_refuse_singular,
 )  # fmt: skip
 def _linalg_svd(input: Array, full_matrices: bool) -> Any:
     check_matrix("linalg.svd", input)
@@ -205,7 +207,7 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: Any = None) -> A
 
 @linalg(autocast="fp32")
 def svdvals(A: Array, *, driver: Any = None) -> Tensor:
-    """The singular values, greatest first.
+    """The singular values in descending order.
 
     Source: `torch.linalg.svdvals <https://docs.pytorch.org/docs/stable/generated/torch.linalg.svdvals.html>`_.
     """
@@ -230,35 +232,37 @@ def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
 # -- eigenvalues -----------------------------------------------------------------------------------------------------
 
 
-def _columns_if_complex(types: Sequence[Any], shape: Ints) -> Ints | None:
-    return columns(types, shape) if types[0].dtype.is_complex else None
+def _column_major_if_complex(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return column_major(types, shape) if types[0].dtype.is_complex else None
 
 
 @overload(
-    "linalg_eig", "LinalgEigBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
-    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eig_backward"),
-    gradient_strides={"self": _columns_if_complex},
+    "linalg_eig", "LinalgEigBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_column_major,
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eig_backward"),
+    gradient_strides={"self": _column_major_if_complex},
 )  # fmt: skip
 def _linalg_eig(input: Array) -> Any:
     check_square("linalg.eig", input)
     check_inexact("linalg.eig", input, half=True)
     check_lapack("linalg_eig_out_cpu", input)
     if not input.size:
-        nothing = input.astype(np.result_type(input.dtype, np.complex64))
-        return jnp.zeros(input.shape[:-1], nothing.dtype), nothing
+        empty = input.astype(np.result_type(input.dtype, np.complex64))
+        return jnp.zeros(input.shape[:-1], empty.dtype), empty
 
     def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
         gw, gv = (conjugate(ct) for ct in cts)
         w, v = outs
         left = adjoint(v)
-        turned = times(left, gv)
-        # the vectors are of length one
-        turned = turned - times(left, v) * lax.real(jnp.diagonal(turned, axis1=-2, axis2=-1))[..., None, :]
+        projected = matmul_exact(left, gv)
+        # the vectors have length one
+        projected = (
+            projected - matmul_exact(left, v) * lax.real(jnp.diagonal(projected, axis1=-2, axis2=-1))[..., None, :]
+        )
         eye = jnp.eye(x.shape[-1], dtype=bool)
         gaps = jnp.where(eye, 1, conjugate(w[..., None, :] - w[..., :, None]))
-        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
-        found = conjugate(jnp.linalg.solve(left, times(core, left)))
-        return (found if x.dtype.kind == "c" else lax.real(found),)
+        core = jnp.where(eye, gw[..., None, :], _quotient(projected, gaps))
+        gradient = conjugate(jnp.linalg.solve(left, matmul_exact(core, left)))
+        return (gradient if x.dtype.kind == "c" else lax.real(gradient),)
 
     def forward(x: Any) -> Any:
         return tuple(lax.linalg.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True))
@@ -268,7 +272,7 @@ def _linalg_eig(input: Array) -> Any:
 
 @linalg(autocast="fp32", out=safely_cast("torch.linalg.eig", "eigenvalues", "eigenvectors"))
 def eig(A: Array) -> Any:
-    """The eigenvalues and eigenvectors of square matrices, complex in any case.
+    """The eigenvalues and eigenvectors of square matrices, always complex.
 
     Source: `torch.linalg.eig <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eig.html>`_.
     """
@@ -285,8 +289,8 @@ def eigvals(A: Array) -> Tensor:
 
 
 @overload(
-    "linalg_eigh", "LinalgEighBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_columns,
-    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_turning("linalg_eigh_backward"),
+    "linalg_eigh", "LinalgEighBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_column_major,
+    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eigh_backward"),
 )  # fmt: skip
 def _linalg_eigh(input: Array, UPLO: str) -> Any:
     check_square("linalg.eigh", input)
@@ -297,13 +301,13 @@ def _linalg_eigh(input: Array, UPLO: str) -> Any:
     def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
         gw, gv = (conjugate(ct) for ct in cts)
         w, v = outs
-        turned = times(adjoint(v), gv)
-        # the gradient is Hermitian as the matrix is
-        turned = (turned - adjoint(turned)) / 2
+        projected = matmul_exact(adjoint(v), gv)
+        # the gradient is Hermitian, as the matrix is
+        projected = (projected - adjoint(projected)) / 2
         eye = jnp.eye(x.shape[-1], dtype=bool)
         gaps = jnp.where(eye, 1, w[..., None, :] - w[..., :, None]).astype(x.dtype)
-        core = jnp.where(eye, gw[..., None, :], _quotient(turned, gaps))
-        return (conjugate(times(times(v, core), adjoint(v))),)
+        core = jnp.where(eye, gw[..., None, :], _quotient(projected, gaps))
+        return (conjugate(matmul_exact(matmul_exact(v, core), adjoint(v))),)
 
     def forward(x: Any) -> Any:
         vectors, values = lax.linalg.eigh(x, lower=UPLO.upper() == "L", symmetrize_input=False)
@@ -314,7 +318,7 @@ def _linalg_eigh(input: Array, UPLO: str) -> Any:
 
 @linalg(autocast="fp32")
 def eigh(A: Array, UPLO: str = "L") -> Any:
-    """The eigenvalues, in order, and eigenvectors of Hermitian matrices, of which one triangle is read.
+    """The eigenvalues, in ascending order, and eigenvectors of Hermitian matrices, of which one triangle is read.
 
     Source: `torch.linalg.eigh <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eigh.html>`_.
     """
@@ -338,7 +342,7 @@ def _no_reflections(types: Any, static: Any) -> bool:
 
 
 @overload(
-    "linalg_householder_product", "LinalgHouseholderProductBackward0", saved=("input", "tau"), strides=columns,
+    "linalg_householder_product", "LinalgHouseholderProductBackward0", saved=("input", "tau"), strides=column_major,
     kept=("input", "tau", "result"), undefined=_no_reflections,
 )  # fmt: skip
 def _householder_product(input: Array, tau: Array) -> Any:
@@ -369,7 +373,7 @@ def orgqr(input: Array, tau: Array) -> Tensor:
     return householder_product(input, tau)
 
 
-@overload("geqrf", "GeqrfBackward0", outputs=("a", "tau"), strides=matrix_columns)
+@overload("geqrf", "GeqrfBackward0", outputs=("a", "tau"), strides=matrix_column_major)
 def _geqrf(input: Array) -> Any:
     check_matrix("torch.geqrf", input, "input")
     check_lapack("geqrf_cpu", input)
@@ -388,7 +392,7 @@ def geqrf(input: Array) -> Any:
 
 @overload(
     "ormqr", "OrmqrBackward0", saved=("self", "input2", "input3"), kept=("self", "input2", "input3", "result"),
-    strides=columns,
+    strides=column_major,
 )  # fmt: skip
 def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bool) -> Any:
     check_lapack("ormqr_cpu", input)

@@ -13,7 +13,7 @@ from fgrad.torch.ops.linalg.matrices import (
     check_inexact,
     check_lapack,
     check_square,
-    columns,
+    column_major,
     linalg,
 )
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -21,7 +21,7 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 
 
-@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"), gradient_strides={"A": columns})
+@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"), gradient_strides={"A": column_major})
 def _linalg_det(input: Array) -> Any:
     check_square("linalg.det", input)
     check_inexact("linalg.det", input, half=True)
@@ -48,7 +48,7 @@ def _det(input: Array) -> Tensor:
 
 @overload(
     "linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"),
-    gradient_strides={"A": columns},
+    gradient_strides={"A": column_major},
 )  # fmt: skip
 def _linalg_slogdet(input: Array) -> Any:
     check_square("linalg.slogdet", input)

@@ -1,4 +1,4 @@
-"""The equations of ``einsum``: the subscripts of each operand and of the result, from text or from lists of numbers."""
+"""The equations of ``einsum``: the subscripts of operands and result, from text or from lists of numbers."""
 
 import operator
 from collections.abc import Sequence
@@ -8,29 +8,29 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def labels_of(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
-    """The subscripts of every operand and of the output, ``...`` standing for itself."""
+    """The subscripts of each operand and of the output; an ellipsis is the subscript ``...``."""
 
-    def split(text: str, at: int, operand: int | None) -> list[str]:
-        found: list[str] = []
+    def split(text: str, offset: int, operand: int | None) -> list[str]:
+        labels: list[str] = []
         i = 0
         while i < len(text):
-            c = text[i]
-            if c == " ":
+            character = text[i]
+            if character == " ":
                 pass
-            elif c == ".":
-                if text[i : i + 3] != "..." or "..." in found:
-                    raise _misplaced_dot(operand, "..." in found)
-                found.append("...")
+            elif character == ".":
+                if text[i : i + 3] != "..." or "..." in labels:
+                    raise _misplaced_dot(operand, "..." in labels)
+                labels.append("...")
                 i += 2
-            elif c.isascii() and c.isalpha():
-                found.append(c)
+            elif character.isascii() and character.isalpha():
+                labels.append(character)
             else:
                 raise RuntimeError(
-                    f"einsum(): invalid subscript given at index {at + i} in the equation string, subscripts must be "
-                    "in [a-zA-Z]"
+                    f"einsum(): invalid subscript given at index {offset + i} in the equation string, subscripts must "
+                    "be in [a-zA-Z]"
                 )
             i += 1
-        return found
+        return labels
 
     arrow = equation.find("->")
     left = equation if arrow < 0 else equation[:arrow]
@@ -39,19 +39,19 @@ def labels_of(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]
         raise RuntimeError("einsum(): more operands were provided than specified in the equation")
     if len(operands) < len(texts):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
-    inputs, at = [], 0
+    inputs, offset = [], 0
     for operand, text in enumerate(texts):
-        inputs.append(split(text, at, operand))
-        at += len(text) + 1
+        inputs.append(split(text, offset, operand))
+        offset += len(text) + 1
     return inputs, None if arrow < 0 else split(equation[arrow + 2 :], arrow + 2, None)
 
 
-def _misplaced_dot(operand: int | None, again: bool) -> RuntimeError:
-    """The error of a dot outside of the first ellipsis of an operand, or of the output."""
+def _misplaced_dot(operand: int | None, repeated: bool) -> RuntimeError:
+    """The error for a dot outside the first ellipsis of an operand or the output."""
     if operand is None:
-        problem = "but an ellipsis (...) was already found" if again else "that is not part of any ellipsis (...)"
+        problem = "but an ellipsis (...) was already found" if repeated else "that is not part of any ellipsis (...)"
         return RuntimeError(f"einsum(): found '.' for output {problem}")
-    problem = "for which an ellipsis was already found" if again else "that is not part of any ellipsis"
+    problem = "for which an ellipsis was already found" if repeated else "that is not part of any ellipsis"
     return RuntimeError(f"einsum(): found '.' for operand {operand} {problem}")
 
 

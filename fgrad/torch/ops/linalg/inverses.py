@@ -14,30 +14,30 @@ from fgrad.torch.ops.linalg.matrices import (
     adjoint,
     check_inexact,
     check_square,
-    columns,
+    column_major,
     first_failure,
     linalg,
-    matrix_columns,
-    scalar_name,
-    times,
+    matmul_exact,
+    matrix_column_major,
     transposed,
     zero_pivot,
 )
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.random.scalars import scalar_name
 
 
 def _inverse(x: Any) -> Any:
     def forward(x: Any) -> Any:
         return jnp.linalg.inv(x) if x.size else x
 
-    return fgrad.define_rule(forward, vjp=lambda ct, out, x: (-times(transposed(out), ct, transposed(out)),))(x)
+    return fgrad.define_rule(forward, vjp=lambda ct, out, x: (-matmul_exact(transposed(out), ct, transposed(out)),))(x)
 
 
 @overload(
     "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
-    strides=matrix_columns,
+    strides=matrix_column_major,
 )  # fmt: skip
 def _linalg_inv_ex(input: Array) -> Any:
     check_square("linalg.inv", input)
@@ -47,14 +47,14 @@ def _linalg_inv_ex(input: Array) -> Any:
 
 @linalg(autocast="fp32")
 def inv_ex(A: Array, *, check_errors: bool = False) -> Any:
-    """The inverse of matrices, and 0, or which diagonal element was zero.
+    """The inverse of matrices, and the position of a zero pivot, or 0.
 
     Source: `torch.linalg.inv_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv_ex.html>`_.
     """
-    found = return_types.linalg_inv_ex(apply(_linalg_inv_ex.operation, (A,)))
+    result = return_types.linalg_inv_ex(apply(_linalg_inv_ex.operation, (A,)))
     if check_errors:
-        _check_inverse(found.info)
-    return found
+        _check_inverse(result.info)
+    return result
 
 
 def _check_inverse(info: Tensor) -> None:
@@ -107,31 +107,41 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
         default = 0.0 if atol is not None and atol > 0 else np.finfo(x.dtype).eps * max(x.shape[-2:])
         limit = jnp.maximum(atol or 0.0, (default if rtol is None else rtol) * jnp.max(sizes, -1, keepdims=True))
         scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
-        return times(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
+        return matmul_exact(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         # by the formula of Golub and Pereyra; the cotangent is the conjugate of PyTorch's gradient
-        h = transposed(ct)
+        ct_t = transposed(ct)
         outer = adjoint(out)
         if x.shape[-2] <= x.shape[-1]:
-            k = times(h, out)
-            ko = times(k, outer)
-            found = -adjoint(times(out, k)) + ko - times(x, out, ko) + times(outer, out, h - times(k, x))
+            k = matmul_exact(ct_t, out)
+            ko = matmul_exact(k, outer)
+            gradient = (
+                -adjoint(matmul_exact(out, k))
+                + ko
+                - matmul_exact(x, out, ko)
+                + matmul_exact(outer, out, ct_t - matmul_exact(k, x))
+            )
         else:
-            k = times(out, h)
-            ok = times(outer, k)
-            found = -adjoint(times(k, out)) + times(h - times(x, k), out, outer) + ok - times(ok, out, x)
-        return (lax.conj(found) if x.dtype.kind == "c" else found,)
+            k = matmul_exact(out, ct_t)
+            ok = matmul_exact(outer, k)
+            gradient = (
+                -adjoint(matmul_exact(k, out))
+                + matmul_exact(ct_t - matmul_exact(x, k), out, outer)
+                + ok
+                - matmul_exact(ok, out, x)
+            )
+        return (lax.conj(gradient) if x.dtype.kind == "c" else gradient,)
 
     return fgrad.define_rule(forward, vjp=pullback)(x)
 
 
-@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"), gradient_strides={"self": columns})
+@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"), gradient_strides={"self": column_major})
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(
-            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
-            "float, double, cfloat or cdouble types"
+            f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor with 2 or more "
+            "dimensions of float, double, cfloat or cdouble types"
         )
     return pseudo_inverse(input, atol, rtol, hermitian)
 
@@ -142,8 +152,8 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
 
     Arguments:
       A: the matrices.
-      rcond: another name of ``rtol``.
-      hermitian: the matrices equal their conjugate transposes.
+      rcond: another name for ``rtol``.
+      hermitian: whether the matrices are Hermitian.
       atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero.
 
     Source: `torch.linalg.pinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.pinv.html>`_.

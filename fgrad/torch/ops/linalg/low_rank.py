@@ -10,17 +10,17 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float16, float32, float64
 from fgrad.torch.ops.linalg.decompositions import linalg_qr, linalg_svd
 from fgrad.torch.ops.random.random import randn
-from fgrad.torch.ops.table.answers import Dispatch
+from fgrad.torch.ops.table.dispatch import Dispatch
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 
 
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
-    """Orthonormal columns that span most of what ``A - M`` maps to."""
+    """Orthonormal columns that span most of the range of ``A - M``."""
 
-    def product(matrix: Tensor, less: Tensor | None, columns: Tensor) -> Tensor:
-        found = matrix.matmul(columns)
-        return found if less is None else found - less.matmul(columns)
+    def product(matrix: Tensor, subtracted: Tensor | None, columns: Tensor) -> Tensor:
+        projected = matrix.matmul(columns)
+        return projected if subtracted is None else projected - subtracted.matmul(columns)
 
     dtype = A.dtype if A.is_complex() or A.dtype in (float16, float32, float64) else float32
     random = randn(A.shape[-1], q, dtype=dtype, device=A.device)
@@ -33,12 +33,12 @@ def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
 
 @composite(method=False, dispatch=Dispatch(Rule.WRITTEN, "torch._lowrank"), out=NOT_TAKEN)
 def svd_lowrank(A: Array, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest singular values of a matrix, and their vectors: ``A`` is close to ``U @ diag(S) @ V.mH``.
+    """The largest singular values of a matrix and their vectors: ``A`` is close to ``U @ diag(S) @ V.mH``.
 
     Arguments:
       A: a matrix, or a batch of them.
-      q: how many, somewhat more than the rank.
-      niter: how often the random subspace is improved.
+      q: the number of singular values, somewhat more than the rank.
+      niter: the number of subspace iterations.
       M: subtracted from ``A``.
 
     >>> import fgrad.torch as torch
@@ -64,13 +64,13 @@ def svd_lowrank(A: Array, q: int | None = 6, niter: int | None = 2, M: Any = Non
 
 @composite(method=False, dispatch=Dispatch(Rule.WRITTEN, "torch._lowrank"), out=NOT_TAKEN)
 def pca_lowrank(A: Array, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """The principal components of samples, a row each: the columns of the last tensor of ``svd_lowrank``.
+    """The principal components of samples in rows: the columns of the last tensor of ``svd_lowrank``.
 
     Arguments:
       A: a matrix, or a batch of them.
-      q: how many, by default at most 6.
-      center: whether the columns' means are subtracted first.
-      niter: as of ``svd_lowrank``.
+      q: the number of components, by default at most 6.
+      center: whether the mean of each column is subtracted first.
+      niter: as in ``svd_lowrank``.
 
     Raises:
       ValueError: ``q`` is negative or larger than the matrix, or ``niter`` is negative.

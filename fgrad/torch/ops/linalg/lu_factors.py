@@ -17,16 +17,16 @@ from fgrad.torch.ops.linalg.matrices import (
     check_lapack,
     check_matrix,
     check_square,
-    columns,
+    column_major,
     conjugate,
     first_failure,
     linalg,
-    matrix_columns,
-    times,
+    matmul_exact,
+    matrix_column_major,
     zero_pivot,
 )
 from fgrad.torch.ops.linalg.solving import triangular
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
 
@@ -39,13 +39,9 @@ _LU = (
 )
 
 
-def _lu_strides(operands: Any, shape: Any) -> Any:
-    return matrix_columns(operands, shape)
-
-
 @overload(
     "linalg_lu_factor_ex", "LinalgLuFactorExBackward0", saved=("A",), outputs=("LU", "pivots", "info"),
-    kept=("LU", "pivots"), strides=_lu_strides,
+    kept=("LU", "pivots"), strides=matrix_column_major,
 )  # fmt: skip
 def _linalg_lu_factor_ex(input: Array) -> Any:
     check_matrix("torch.lu_factor", input)
@@ -57,32 +53,32 @@ def _linalg_lu_factor_ex(input: Array) -> Any:
 
     def pullback(cts: Any, outs: Any, x: Any) -> tuple[Any]:
         (ct, _), (factor, pivots) = cts, outs
-        least = min(x.shape[-2:])
+        rank = min(x.shape[-2:])
         permutation = _permutation(pivots, x.shape[-2]).astype(x.dtype)
-        return (_lu_pullback(permutation, *_triangles(factor), ct[..., :, :least], ct[..., :least, :]),)
+        return (_lu_pullback(permutation, *_triangles(factor), ct[..., :, :rank], ct[..., :rank, :]),)
 
     return *fgrad.define_rule(forward, vjp=pullback)(input), zero_pivot(input)
 
 
 def _lu_pullback(permutation: Any, lower: Any, upper: Any, ct_lower: Any, ct_upper: Any) -> Any:
     """The cotangent of a matrix from those of its triangular factors."""
-    least = lower.shape[-1]
+    rank = lower.shape[-1]
     gl, gu = conjugate(ct_lower), conjugate(ct_upper)
-    l1, l2, gl1, gl2 = lower[..., :least, :], lower[..., least:, :], gl[..., :least, :], gl[..., least:, :]
-    u1, u2, gu1, gu2 = upper[..., :least], upper[..., least:], gu[..., :least], gu[..., least:]
-    below, above = times(adjoint(l1), jnp.tril(gl1, -1)), times(jnp.triu(gu1), adjoint(u1))
-    below = below - times(gu2, adjoint(u2))
-    above = above - times(adjoint(l2), gl2)
+    l1, l2, gl1, gl2 = lower[..., :rank, :], lower[..., rank:, :], gl[..., :rank, :], gl[..., rank:, :]
+    u1, u2, gu1, gu2 = upper[..., :rank], upper[..., rank:], gu[..., :rank], gu[..., rank:]
+    below, above = matmul_exact(adjoint(l1), jnp.tril(gl1, -1)), matmul_exact(jnp.triu(gu1), adjoint(u1))
+    below = below - matmul_exact(gu2, adjoint(u2))
+    above = above - matmul_exact(adjoint(l2), gl2)
     phi = jnp.tril(below, -1) + jnp.triu(above)
     top = triangular(adjoint(l1), triangular(adjoint(u1), phi, False, False, False), True, True, True)
-    wide = triangular(adjoint(l1), gu2, True, True, True)
-    tall = triangular(adjoint(u1), gl2, False, False, False)
-    found = (
-        jnp.concatenate([jnp.concatenate([top, wide], -1), tall], -2)
-        if tall.shape[-2]
-        else jnp.concatenate([top, wide], -1)
+    right = triangular(adjoint(l1), gu2, True, True, True)
+    bottom = triangular(adjoint(u1), gl2, False, False, False)
+    gradient = (
+        jnp.concatenate([jnp.concatenate([top, right], -1), bottom], -2)
+        if bottom.shape[-2]
+        else jnp.concatenate([top, right], -1)
     )
-    return conjugate(times(permutation, found))
+    return conjugate(matmul_exact(permutation, gradient))
 
 
 def _check_pivot(pivot: bool) -> None:
@@ -92,21 +88,21 @@ def _check_pivot(pivot: bool) -> None:
 
 @linalg()
 def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """The LU factors in one matrix, the pivots, and 0, or which diagonal element is zero.
+    """The LU factors in one matrix, the pivots, and the position of a zero on the diagonal, or 0.
 
     Source: `torch.linalg.lu_factor_ex
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_factor_ex.html>`_.
     """
     _check_pivot(pivot)
-    found = return_types.linalg_lu_factor_ex(apply(_linalg_lu_factor_ex.operation, (A,)))
-    failure = first_failure(found.info) if check_errors else None
+    factors = return_types.linalg_lu_factor_ex(apply(_linalg_lu_factor_ex.operation, (A,)))
+    failure = first_failure(factors.info) if check_errors else None
     if failure is not None:
         raise RuntimeError(
             f"torch.linalg.lu_factor: {failure[0]}U[{failure[1]},{failure[1]}] is zero and using it on lu_solve would "
             "result in a division by zero. If you still want to perform the factorization, consider calling "
             "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
         )
-    return found
+    return factors
 
 
 @linalg()
@@ -124,8 +120,8 @@ def lu(self: Array, pivot: bool = True, get_infos: bool = False) -> Any:
 
     Source: `torch.lu <https://docs.pytorch.org/docs/stable/generated/torch.lu.html>`_.
     """
-    found = lu_factor_ex(self, pivot=pivot, check_errors=not get_infos)
-    return tuple(found) if get_infos else tuple(found[:2])
+    factors = lu_factor_ex(self, pivot=pivot, check_errors=not get_infos)
+    return tuple(factors) if get_infos else tuple(factors[:2])
 
 
 @composite(
@@ -141,16 +137,16 @@ def lu_function(A: Array, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 def _permutation(pivots: Any, rows: int) -> Any:
-    """The matrix P of PA = LU, transposed: A = P L U."""
+    """The permutation matrix P of A = P L U."""
     order = lax.linalg.lu_pivots_to_permutation(pivots.astype(np.int32) - 1, rows)
     return jnp.swapaxes(jnp.arange(rows, dtype=np.int32) == order[..., None], -1, -2)
 
 
 def _triangles(factor: Any) -> tuple[Any, Any]:
     rows, width = factor.shape[-2:]
-    least = min(rows, width)
-    lower = jnp.tril(factor[..., :, :least], -1) + jnp.eye(rows, least, dtype=factor.dtype)
-    return lower, jnp.triu(factor[..., :least, :])
+    rank = min(rows, width)
+    lower = jnp.tril(factor[..., :, :rank], -1) + jnp.eye(rows, rank, dtype=factor.dtype)
+    return lower, jnp.triu(factor[..., :rank, :])
 
 
 @overload(
@@ -172,7 +168,7 @@ def _linalg_lu(input: Array) -> Any:
 
 @linalg(name="lu")
 def linalg_lu(A: Array, *, pivot: bool = True) -> Any:
-    """A permutation matrix, a lower and an upper triangular one, whose product is the matrix.
+    """A permutation, a lower and an upper triangular matrix, whose product is the matrix.
 
     Source: `torch.linalg.lu <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu.html>`_.
     """
@@ -189,7 +185,7 @@ def _lu_unpack(input: Array, LU_pivots: Fixed, unpack_data: bool, unpack_pivots:
 
 @composite(method=False)
 def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """The permutation and the triangular matrices from the compact form of ``lu_factor``.
+    """The permutation and triangular matrices from the result of ``lu_factor``.
 
     Source: `torch.lu_unpack <https://docs.pytorch.org/docs/stable/generated/torch.lu_unpack.html>`_.
     """
@@ -203,7 +199,7 @@ def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack
 
 @overload(
     "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"),
-    strides=columns, gradient_strides={"B": columns},
+    strides=column_major, gradient_strides={"B": column_major},
 )  # fmt: skip
 def _linalg_lu_solve(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
     check_square("torch.linalg.lu_solve", input)
@@ -217,15 +213,15 @@ def _linalg_lu_solve_right(input: Array, pivots: Fixed, B: Array, adjoint_: bool
 
 
 def _lu_solved(factor: Any, pivots: Any, b: Any, left: bool, adjoint_: bool) -> Any:
-    """The solution from an LU factorisation, derived from itself."""
+    """The solution from an LU factorisation; its derivative reads the solution."""
     check_inexact("torch.linalg.lu_solve", factor, half=True)
     check_lapack("linalg.lu_solve_cpu", factor)
 
     def solve(factor: Any, permutation: Any, b: Any, adjoint_: bool) -> Any:
         if adjoint_:
             inner = triangular(adjoint(factor), b, False, True, False)
-            return times(permutation, triangular(adjoint(factor), inner, True, True, True))
-        inner = triangular(factor, times(adjoint(permutation), b), False, True, True)
+            return matmul_exact(permutation, triangular(adjoint(factor), inner, True, True, True))
+        inner = triangular(factor, matmul_exact(adjoint(permutation), b), False, True, True)
         return triangular(factor, inner, True, True, False)
 
     def forward(factor: Any, permutation: Any, b: Any) -> Any:
@@ -234,14 +230,16 @@ def _lu_solved(factor: Any, pivots: Any, b: Any, left: bool, adjoint_: bool) -> 
         return adjoint(solve(factor, permutation, adjoint(b), not adjoint_))
 
     def pullback(ct: Any, out: Any, factor: Any, permutation: Any, b: Any) -> tuple[Any, None, Any]:
-        g = conjugate(ct)
-        x, g, swapped = (out, g, adjoint_) if left else (adjoint(out), adjoint(g), not adjoint_)
-        gb = solve(factor, permutation, g, not swapped)
-        ga = -times(x, adjoint(gb)) if swapped else -times(gb, adjoint(x))
+        grad_out = conjugate(ct)
+        x, grad_out, swapped = (out, grad_out, adjoint_) if left else (adjoint(out), adjoint(grad_out), not adjoint_)
+        gradient_b = solve(factor, permutation, grad_out, not swapped)
+        gradient_a = -matmul_exact(x, adjoint(gradient_b)) if swapped else -matmul_exact(gradient_b, adjoint(x))
         lower, upper = _triangles(factor)
-        moved = times(adjoint(permutation), ga)
-        found = jnp.tril(times(moved, adjoint(upper)), -1) + jnp.triu(times(adjoint(lower), moved))
-        return conjugate(found), None, conjugate(gb if left else adjoint(gb))
+        permuted = matmul_exact(adjoint(permutation), gradient_a)
+        gradient_factor = jnp.tril(matmul_exact(permuted, adjoint(upper)), -1) + jnp.triu(
+            matmul_exact(adjoint(lower), permuted)
+        )
+        return conjugate(gradient_factor), None, conjugate(gradient_b if left else adjoint(gradient_b))
 
     permutation = lax.stop_gradient(_permutation(pivots, factor.shape[-1]).astype(factor.dtype))
     return fgrad.define_rule(forward, vjp=pullback)(factor, permutation, b)

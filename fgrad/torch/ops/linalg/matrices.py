@@ -1,4 +1,4 @@
-"""What operations on matrices share: checks, layouts, and the error of singular ones."""
+"""Shared parts of linear algebra: checks, memory layouts, small products, and ``LinAlgError``."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -9,10 +9,10 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.table import Said, composite
+from fgrad.torch.ops.table.table import RowOptions, composite
+from fgrad.torch.random.scalars import not_implemented, scalar_name
 
 
 class LinAlgError(RuntimeError):
@@ -25,18 +25,15 @@ class LinAlgError(RuntimeError):
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
-def linalg(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of tensors as one of ``torch.linalg``; ``said`` as in ``composite``."""
-    return composite(method=False, function=False, name=name, namespace="linalg", **said)
-
-
-def scalar_name(array: Any) -> str:
-    """PyTorch's name of an array's element type."""
-    return dtypes.from_numpy(array.dtype).scalar_name
+def linalg(
+    name: str | None = None, **options: Unpack[RowOptions]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of tensors in ``torch.linalg``; ``options`` as in ``composite``."""
+    return composite(method=False, function=False, name=name, namespace="linalg", **options)
 
 
 def check_matrix(function: str, array: Any, name: str = "A") -> None:
-    """Raise PyTorch's error for what has no two axes."""
+    """Raise PyTorch's error for an array of fewer than two axes."""
     if array.ndim < 2:
         raise RuntimeError(f"{function}: The input tensor {name} must have at least 2 dimensions.")
 
@@ -44,56 +41,56 @@ def check_matrix(function: str, array: Any, name: str = "A") -> None:
 def check_square(function: str, array: Any, name: str = "A") -> None:
     """Raise PyTorch's error for matrices that are not square."""
     check_matrix(function, array, name)
-    rows, columns = array.shape[-2:]
-    if rows != columns:
+    rows, column_major = array.shape[-2:]
+    if rows != column_major:
         raise RuntimeError(
-            f"{function}: {name} must be batches of square matrices, but they are {rows} by {columns} matrices"
+            f"{function}: {name} must be batches of square matrices, but they are {rows} by {column_major} matrices"
         )
 
 
 def check_inexact(function: str, array: Any, half: bool = False) -> None:
-    """Raise PyTorch's error for element types that cannot be divided, or have too few bits."""
+    """Raise PyTorch's error for integers, and unless ``half`` for 16-bit types."""
     if array.dtype.kind in "biu":
         raise RuntimeError(
-            f"{function}: Expected a floating point or complex tensor as input. Got {scalar_name(array)}"
+            f"{function}: Expected a floating point or complex tensor as input. Got {scalar_name(array.dtype)}"
         )
     if not half and array.dtype.itemsize < 4:
-        raise RuntimeError(f"{function}: Low precision dtypes not supported. Got {scalar_name(array)}")
+        raise RuntimeError(f"{function}: Low precision dtypes not supported. Got {scalar_name(array.dtype)}")
 
 
 def check_lapack(kernel: str, *arrays: Any) -> None:
-    """Raise PyTorch's error for elements that LAPACK does not have; of 16 bits, arrays without elements are let by."""
+    """Raise PyTorch's error for element types that LAPACK lacks; empty arrays of 16-bit types pass."""
     check_kinds(kernel, "fc", *arrays)
     for x in arrays:
         if x.size and x.dtype.itemsize < 4:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
+            raise not_implemented(kernel, x.dtype)
 
 
 def check_pair(function: str, a: Any, b: Any) -> None:
     """Raise PyTorch's error for matrices of different element types."""
     if a.dtype != b.dtype:
         raise RuntimeError(
-            f"{function}: Expected A and B to have the same dtype, but found A of type {scalar_name(a)} and B of type "
-            f"{scalar_name(b)} instead"
+            f"{function}: Expected A and B to have the same dtype, but found A of type {scalar_name(a.dtype)} and B "
+            f"of type {scalar_name(b.dtype)} instead"
         )
 
 
-def columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """The strides of matrices that lie column by column, as LAPACK leaves them."""
+def column_major(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """The strides of column-major matrices, as LAPACK returns them."""
     if len(shape) < 2:
         return None
     inner = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
-    made = (*inner[:-2], inner[-1], inner[-2])
-    return None if made == contiguous_strides(shape) else made
+    strides = (*inner[:-2], inner[-1], inner[-2])
+    return None if strides == contiguous_strides(shape) else strides
 
 
-def matrix_columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """``columns`` for outputs of the operand's rank; those of a lower rank are no matrices."""
-    return columns(operands, shape) if len(shape) == len(operands[0]._type.shape) else None
+def matrix_column_major(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``column_major`` for outputs of the operand's rank; those of lower rank are not matrices."""
+    return column_major(operands, shape) if len(shape) == len(operands[0]._type.shape) else None
 
 
-def times(*matrices: Any) -> Any:
-    """The product of matrices, to full precision."""
+def matmul_exact(*matrices: Any) -> Any:
+    """The product of matrices, in full precision."""
     return functools.reduce(lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST), matrices)
 
 
@@ -103,7 +100,7 @@ def adjoint(x: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """The conjugate; of a cotangent it is what PyTorch calls the gradient."""
+    """The conjugate; that of a cotangent is PyTorch's gradient."""
     return lax.conj(x) if x.dtype.kind == "c" else x
 
 
@@ -115,7 +112,7 @@ def transposed(x: Any) -> Any:
 
 
 def first_failure(info: Tensor) -> tuple[str, int] | None:
-    """Where in a batch a factorisation failed, as errors put it, and how; None if it did not."""
+    """The first failure in a batch of factorisations: its position for the error, and its code; None if none failed."""
     value = info._value()
     if is_abstract(value):
         return None
@@ -124,12 +121,12 @@ def first_failure(info: Tensor) -> tuple[str, int] | None:
         return None
     if not codes.ndim:
         return "", int(codes)
-    at = int(np.flatnonzero(codes.reshape(-1))[0])
-    return f"(Batch element {at}): ", int(codes.reshape(-1)[at])
+    i = int(np.flatnonzero(codes.reshape(-1))[0])
+    return f"(Batch element {i}): ", int(codes.reshape(-1)[i])
 
 
 def zero_pivot(x: Any) -> Any:
-    """The number of the first zero on the diagonal of the LU factor, 0 if there is none."""
+    """The position, from 1, of the first zero on the diagonal of the LU factor; 0 if there is none."""
     factor = lax.linalg.lu(lax.stop_gradient(x))[0]
     diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
     zero = lax.eq(diagonal, lax.full_like(diagonal, 0))

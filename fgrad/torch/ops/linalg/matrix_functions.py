@@ -1,4 +1,4 @@
-"""Norms, powers and exponentials of matrices, and what is left of ``torch.linalg``."""
+"""Norms, powers and exponentials of matrices, and the rest of ``torch.linalg``."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import converted
 from fgrad.torch.ops.creation.creation import eye
-from fgrad.torch.ops.linalg.contractions import chained, crossed
+from fgrad.torch.ops.linalg.contractions import chain_product, cross_product
 from fgrad.torch.ops.linalg.decompositions import eigvalsh, svdvals
 from fgrad.torch.ops.linalg.inverses import inv, inv_ex
 from fgrad.torch.ops.linalg.matrices import check_inexact, check_square, linalg, transposed
@@ -22,11 +22,11 @@ from fgrad.torch.ops.reductions.cumulative import cumprod
 from fgrad.torch.ops.reductions.extrema import amax, amin
 from fgrad.torch.ops.reductions.norms import vector_norm as vector_norm_operation
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.answers import in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import ANY, APART, MULTIPLIED, NORM, NOT_TAKEN, exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite, write_all
+from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import permute
 from fgrad.torch.ops.views.joining import cat
 from fgrad.torch.ops.views.splitting import diagonal as diagonal_view
@@ -88,27 +88,27 @@ def matrix_norm(
     if ord == "nuc" or abs(ord) == 2:
         order = [*(i for i in range(len(shape)) if i not in (rows, columns)), rows, columns]
         values = svdvals(permute(A, tuple(order)))
-        found = sum(values, -1, keepdim) if ord == "nuc" else _outermost(values, ord, -1, keepdim)
+        norms = sum(values, -1, keepdim) if ord == "nuc" else _extreme(values, ord, -1, keepdim)
         if keepdim:
-            return permute(unsqueeze(found, -1), tuple([order.index(i) for i in range(len(order))]))
-        return found
+            return permute(unsqueeze(norms, -1), tuple([order.index(i) for i in range(len(order))]))
+        return norms
     first, second = (columns, rows) if abs(ord) == math.inf else (rows, columns)
-    totals = vector_norm(A, 1, first, keepdim)
+    sums = vector_norm(A, 1, first, keepdim)
     if not keepdim and first < second:
         second -= 1
-    return _outermost(totals, ord, second, keepdim)
+    return _extreme(sums, ord, second, keepdim)
 
 
-def _outermost(sizes: Tensor, ord: float, dim: int, keepdim: bool) -> Tensor:
-    """The largest of sizes along an axis, a constant 0 if there are none; the smallest for a negative order."""
+def _extreme(norms: Tensor, ord: float, dim: int, keepdim: bool) -> Tensor:
+    """The largest norm along an axis, 0 without a gradient if it is empty; the smallest for a negative order."""
     if ord < 0:
-        return amin(sizes, dim, keepdim)
-    return amax(sizes, dim, keepdim) if sizes._type.shape[dim] else sum(sizes.detach(), dim, keepdim)
+        return amin(norms, dim, keepdim)
+    return amax(norms, dim, keepdim) if norms._type.shape[dim] else sum(norms.detach(), dim, keepdim)
 
 
 @linalg(out=NORM)
 def norm(A: Array, ord: Order = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm of a vector or a matrix, as many axes as there are.
+    """The norm of a vector or a matrix, depending on the number of axes.
 
     Source: `torch.linalg.norm <https://docs.pytorch.org/docs/stable/generated/torch.linalg.norm.html>`_.
     """
@@ -128,7 +128,7 @@ def norm(A: Array, ord: Order = None, dim: Any = None, keepdim: bool = False, *,
 
 @composite(name="norm", dispatch=in_python(lambda input, p="fro", dim=None, keepdim=False, out=None, dtype=None: None))
 def _norm(input: Array, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm of all elements or over axes; PyTorch recommends those of ``linalg``.
+    """The norm of all elements or over axes; deprecated in favour of those in ``linalg``.
 
     Source: `torch.norm <https://docs.pytorch.org/docs/stable/generated/torch.norm.html>`_.
     """
@@ -172,7 +172,7 @@ def cond(A: Array, p: Order = None) -> Tensor:
 
 @linalg(autocast="fp32", out=ANY)
 def matrix_rank(A: Array, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """How many singular values are greater than ``max(atol, rtol * largest)``.
+    """The number of singular values above ``max(atol, rtol * largest)``.
 
     Source: `torch.linalg.matrix_rank
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_rank.html>`_.
@@ -182,18 +182,18 @@ def matrix_rank(A: Array, tol: Any = None, hermitian: bool = False, *, atol: Any
         raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     if not A._type.inexact or A._type.dtype.itemsize < 4:
         raise RuntimeError("This function doesn't handle types other than float and double")
-    plain = A.detach()
+    detached = A.detach()
     if 0 in shape[-2:]:
-        return plain.new_zeros(shape[:-2], dtype=int64)
-    sizes = eigvalsh(plain).abs() if hermitian else svdvals(plain)
+        return detached.new_zeros(shape[:-2], dtype=int64)
+    magnitudes = eigvalsh(detached).abs() if hermitian else svdvals(detached)
     atol = tol if atol is None else atol
     if rtol is None:
-        given = atol is not None and bool(((atol > 0).any()) if isinstance(atol, Tensor) else atol > 0)
-        rtol = 0.0 if given or tol is not None else np.finfo(A._type.dtype.numpy).eps * max(shape[-2:])
-    limit = amax(sizes, -1, True) * (unsqueeze(rtol, -1) if isinstance(rtol, Tensor) else rtol)
+        has_atol = atol is not None and bool(((atol > 0).any()) if isinstance(atol, Tensor) else atol > 0)
+        rtol = 0.0 if has_atol or tol is not None else np.finfo(A._type.dtype.numpy).eps * max(shape[-2:])
+    limit = amax(magnitudes, -1, True) * (unsqueeze(rtol, -1) if isinstance(rtol, Tensor) else rtol)
     if atol is not None:
         limit = limit.maximum(unsqueeze(atol, -1)) if isinstance(atol, Tensor) else limit.clamp(atol)
-    return sum(sizes > limit, -1)
+    return sum(magnitudes > limit, -1)
 
 
 # -- powers and exponentials -----------------------------------------------------------------------------------------
@@ -223,14 +223,14 @@ def _matrix_power(input: Array, n: int) -> Tensor:
         return matmul(base, base)
     if n == 3:
         return matmul(matmul(base, base), base)
-    found, square = None, None
+    power, square = None, None
     while n:
         square = base if square is None else matmul(square, square)
         if n % 2:
-            found = square if found is None else matmul(found, square)
+            power = square if power is None else matmul(power, square)
         n //= 2
-    assert found is not None
-    return found
+    assert power is not None
+    return power
 
 
 @linalg(out=safely_cast("matrix_power"))
@@ -244,18 +244,18 @@ def matrix_power(A: Array, n: int) -> Tensor:
 
 
 def _exponential(x: Any) -> Any:
-    """The exponential; the derivative is a block of the exponential of a block matrix, as in PyTorch."""
+    """The exponential; its derivative is a block of the exponential of a block matrix, as in PyTorch."""
 
-    def along(x: Any, change: Any) -> Any:
+    def derivative(x: Any, tangent: Any) -> Any:
         n = x.shape[-1]
-        upper = jnp.concatenate([x, change], -1)
-        lower = jnp.concatenate([jnp.zeros_like(change), x], -1)
+        upper = jnp.concatenate([x, tangent], -1)
+        lower = jnp.concatenate([jnp.zeros_like(tangent), x], -1)
         return _exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:]
 
     return fgrad.define_rule(
         single(jax.scipy.linalg.expm),
-        vjp=lambda ct, out, x: (along(transposed(x), ct),),
-        jvp=lambda tangents, out, x: along(x, tangents[0]),
+        vjp=lambda ct, out, x: (derivative(transposed(x), ct),),
+        jvp=lambda tangents, out, x: derivative(x, tangents[0]),
     )(x)
 
 
@@ -286,12 +286,12 @@ def _matrix_exp(input: Array) -> Tensor:
 
 @linalg(out=MULTIPLIED)
 def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
-    """The product of several matrices in the order that costs least.
+    """The product of several matrices in the cheapest order.
 
     Source: `torch.linalg.multi_dot <https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html>`_.
     """
-    found = chained(list(tensors))
-    return found if out is None else write_all("linalg.multi_dot", None, tensors, found, out)
+    product = chain_product(list(tensors))
+    return product if out is None else write_outputs("linalg.multi_dot", None, tensors, product, out)
 
 
 @linalg(name="matmul")
@@ -317,11 +317,11 @@ def vecdot(x: Array, y: Array, *, dim: int = -1) -> Tensor:
 
 @linalg(out=APART)
 def cross(input: Array, other: Array, *, dim: int = -1) -> Tensor:
-    """The vector products along an axis of size 3.
+    """The cross products along an axis of size 3.
 
     Source: `torch.linalg.cross <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cross.html>`_.
     """
-    return crossed(input, other, dim)
+    return cross_product(input, other, dim)
 
 
 @linalg(out=NOT_TAKEN)
@@ -335,7 +335,7 @@ def diagonal(A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @linalg(out=NOT_TAKEN)
 def vander(x: Array, *, N: Any = None) -> Tensor:
-    """The matrices of the powers of the elements along the last axis, from the 0th on.
+    """The matrices of the powers of the elements along the last axis, starting with the 0th.
 
     Source: `torch.linalg.vander <https://docs.pytorch.org/docs/stable/generated/torch.linalg.vander.html>`_.
     """

@@ -1,8 +1,8 @@
 """Products of vectors and matrices.
 
 NOTE [matmul]
-PyTorch makes ``matmul`` of ``dot``, ``mv``, ``mm`` and ``bmm``, and so it is here, so that the graphs agree: a batch
-times one matrix is folded into a single ``mm``, two batches are broadcast against each other and go through ``bmm``
+As in PyTorch, ``matmul`` calls ``dot``, ``mv``, ``mm`` and ``bmm``, so that the graphs agree: a batch times one matrix
+is folded into a single ``mm``; two batches are broadcast to each other and go through ``bmm``
 (PyTorch: aten/src/ATen/native/LinearAlgebra.cpp, _matmul_impl).
 """
 
@@ -15,35 +15,28 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.table.answers import Dispatch, as_method
-from fgrad.torch.ops.table.kinds import is_half
+from fgrad.torch.ops.table.dispatch import Dispatch, as_method
+from fgrad.torch.ops.table.kinds import check_kinds, is_half
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.axes import transpose
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze
-from fgrad.torch.random.scalars import cpp_name
+from fgrad.torch.random.scalars import cpp_name, scalar_name
 
 _HIGHEST = lax.Precision.HIGHEST
 
 
-def _unrounded(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
-    """``lax.dot_general``; of 16-bit floats with 32 bits, to which they are added up."""
-    wide = np.float32 if is_half(a.dtype) else None
-    return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=wide)
+def _dot_general(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
+    """``lax.dot_general``; for 16-bit floats the result keeps the 32 bits of the accumulator."""
+    accumulator = np.float32 if is_half(a.dtype) else None
+    return lax.dot_general(a, b, (axes, batch), precision=_HIGHEST, preferred_element_type=accumulator)
 
 
-def _contracted(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
-    """``lax.dot_general``; 16-bit floats are added up with 32 bits."""
-    return lax.convert_element_type(_unrounded(a, b, axes, batch), a.dtype)
-
-
-def check_kernel(array: Any, kernel: str) -> None:
-    """Raise PyTorch's error for element types that a kernel lacks."""
-    if array.dtype == np.bool_:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+def _rounded_dot_general(a: Any, b: Any, axes: Any, batch: Any = ((), ())) -> Any:
+    """``lax.dot_general`` in the operands' type; 16-bit floats are accumulated in 32 bits."""
+    return lax.convert_element_type(_dot_general(a, b, axes, batch), a.dtype)
 
 
 @operation(
@@ -56,7 +49,7 @@ def mm(input: Array, mat2: Array) -> Any:
     """The product of two matrices.
 
     Raises:
-      RuntimeError: an operand is no matrix, the shapes do not fit, or the element types differ.
+      RuntimeError: an operand is not a matrix, the shapes do not fit, or the element types differ.
 
     Source: `torch.mm <https://docs.pytorch.org/docs/stable/generated/torch.mm.html>`_.
     """
@@ -66,8 +59,8 @@ def mm(input: Array, mat2: Array) -> Any:
     _check_shapes(input, mat2)
     _check_same(input, mat2)
     if input.size and mat2.size:
-        check_kernel(input, "addmm_impl_cpu_")
-    return _contracted(input, mat2, ((1,), (0,)))
+        check_kinds("addmm_impl_cpu_", "ifc", input)
+    return _rounded_dot_general(input, mat2, ((1,), (0,)))
 
 
 def _check_shapes(a: Any, b: Any) -> None:
@@ -98,38 +91,38 @@ def mv(input: Array, vec: Array) -> Any:
             f"vec ({vec.shape[0]})"
         )
     _check_vector_dtype(vec, input, vec)
-    return _contracted(input, vec, ((1,), (0,)))
+    return _rounded_dot_general(input, vec, ((1,), (0,)))
 
 
 def _check_vector_dtype(input: Any, mat: Any, vec: Any) -> None:
     if not input.dtype == mat.dtype == vec.dtype:
         raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {_scalar(input)}, {_scalar(mat)}, and "
-            f"{_scalar(vec)}"
+            f"addmv input tensors must have the same dtype, but got {scalar_name(input.dtype)}, "
+            f"{scalar_name(mat.dtype)}, and {scalar_name(vec.dtype)}"
         )
     if mat.size:
-        check_kernel(mat, "addmv_impl_cpu")
+        check_kinds("addmv_impl_cpu", "ifc", mat)
 
 
 def _check_scalars(a: Any, b: Any, kernel: str) -> None:
     if a.dtype != b.dtype:
-        one, other = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
-        raise RuntimeError(f"expected scalar type {one} but found {other}")
-    check_kernel(a, kernel)
+        first, second = (scalar_name(x.dtype) for x in (a, b))
+        raise RuntimeError(f"expected scalar type {first} but found {second}")
+    check_kinds(kernel, "ifc", a)
 
 
 def _check_vectors(function: str, a: Any, b: Any) -> None:
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
-        one, other = (dtypes.from_numpy(x.dtype).scalar_name for x in (a, b))
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {one} and {other}")
+        first, second = (scalar_name(x.dtype) for x in (a, b))
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {first} and {second}")
     if a.shape != b.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the same number of "
             f"elements, but got {a.size} and {b.size} elements respectively"
         )
-    check_kernel(a, function)
+    check_kinds(function, "ifc", a)
 
 
 @operation("DotBackward0", out=PRODUCT)
@@ -139,7 +132,7 @@ def dot(input: Array, tensor: Array) -> Any:
     Source: `torch.dot <https://docs.pytorch.org/docs/stable/generated/torch.dot.html>`_.
     """
     _check_vectors("dot", input, tensor)
-    return _contracted(input, tensor, ((0,), (0,)))
+    return _rounded_dot_general(input, tensor, ((0,), (0,)))
 
 
 @operation("VdotBackward0", out=PRODUCT)
@@ -149,7 +142,7 @@ def vdot(input: Array, other: Array) -> Any:
     Source: `torch.vdot <https://docs.pytorch.org/docs/stable/generated/torch.vdot.html>`_.
     """
     _check_vectors("vdot", input, other)
-    return _contracted(lax.conj(input) if input.dtype.kind == "c" else input, other, ((0,), (0,)))
+    return _rounded_dot_general(lax.conj(input) if input.dtype.kind == "c" else input, other, ((0,), (0,)))
 
 
 @operation("BmmBackward0", autocast="lower_precision_fp")
@@ -160,7 +153,7 @@ def bmm(input: Array, mat2: Array) -> Any:
     """
     _check_batches(input, mat2)
     _check_scalars(input, mat2, "bmm")
-    return _contracted(input, mat2, ((2,), (1,)), ((0,), (0,)))
+    return _rounded_dot_general(input, mat2, ((2,), (1,)), ((0,), (0,)))
 
 
 def _check_batches(a: Any, b: Any) -> None:
@@ -182,7 +175,7 @@ _MM = operation_of(mm)
 
 @composite(autocast="lower_precision_fp")
 def matmul(input: Array, other: Array) -> Tensor:
-    """The matrix product of two tensors, whose leading axes are broadcast: see NOTE [matmul].
+    """The matrix product of two tensors with broadcast leading axes: see NOTE [matmul].
 
     >>> import fgrad.torch as torch
     >>> torch.ones(2, 3) @ torch.ones(3)
@@ -202,27 +195,31 @@ def matmul(input: Array, other: Array) -> Tensor:
     if ranks == (1, 2):
         return mm(unsqueeze(input, 0), other).squeeze_(0)
     if ranks == (3, 3):
-        # a batch of one is a matrix, where that spares its gradient the other's batch
+        # a batch of one is folded as a matrix, so that its gradient is not expanded to the other's batch
         if input._type.shape[0] == 1 != other._type.shape[0] and is_tracked(input):
             input, ranks = squeeze(input, 0), (2, 3)
         elif other._type.shape[0] == 1 != input._type.shape[0] and is_tracked(other):
             other, ranks = squeeze(other, 0), (3, 2)
-    return _folded(input, other, ranks) if _folds(input, other, ranks) else _batched(input, other, ranks)
+    return (
+        _matmul_folded(input, other, ranks)
+        if _should_fold(input, other, ranks)
+        else _matmul_batched(input, other, ranks)
+    )
 
 
-def _folds(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> bool:
-    """Whether the larger operand's leading axes become rows of one matrix."""
+def _should_fold(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> bool:
+    """Whether the leading axes of the operand of higher rank are folded into rows of one matrix."""
     if min(ranks) > 2:
         return False
-    large = a if ranks[0] >= ranks[1] else b.mT
-    small = b if ranks[0] >= ranks[1] else a
-    if is_tracked(small):  # whether or not anything is recorded, as in PyTorch
+    batched = a if ranks[0] >= ranks[1] else b.mT
+    matrix = b if ranks[0] >= ranks[1] else a
+    if is_tracked(matrix):  # even without grad mode, as in PyTorch
         return True
     if ranks[0] == 2:
         return False
-    if large._type.numel == 0:
+    if batched._type.numel == 0:
         return True
-    geometry = large._geometry_of()
+    geometry = batched._geometry_of()
     sizes, strides = geometry.sizes, geometry.strides
     for i in range(len(sizes) - 2):
         if strides[i] != strides[i + 1] * sizes[i + 1]:
@@ -230,20 +227,20 @@ def _folds(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> bool:
     return True
 
 
-def _folded(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
+def _matmul_folded(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
     swapped = ranks[1] > ranks[0]
-    large = transpose(b, -2, -1) if swapped else a
-    small = (a.t() if ranks[0] == 2 else a) if swapped else b
-    shape = large._type.shape
-    rows = reshape(large, (math.prod(shape[:-1]), shape[-1]))
-    if len(small._type.shape) == 2:
-        width = small._type.shape[1]
-        found = unsafe_view(mm(rows, small), (*shape[:-1], width))
-        return transpose(found, -2, -1).contiguous() if swapped else found
-    return unsafe_view(mv(rows, small), shape[:-1])
+    batched = transpose(b, -2, -1) if swapped else a
+    matrix = (a.t() if ranks[0] == 2 else a) if swapped else b
+    shape = batched._type.shape
+    rows = reshape(batched, (math.prod(shape[:-1]), shape[-1]))
+    if len(matrix._type.shape) == 2:
+        columns = matrix._type.shape[1]
+        product = unsafe_view(mm(rows, matrix), (*shape[:-1], columns))
+        return transpose(product, -2, -1).contiguous() if swapped else product
+    return unsafe_view(mv(rows, matrix), shape[:-1])
 
 
-def _batched(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
+def _matmul_batched(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
     shape_a, shape_b = a._type.shape, b._type.shape
     rows = 1 if ranks[0] == 1 else shape_a[-2]
     columns = 1 if ranks[1] == 1 else shape_b[-1]
@@ -253,25 +250,25 @@ def _batched(a: Tensor, b: Tensor, ranks: tuple[int, int]) -> Tensor:
         batch = np.broadcast_shapes(batch_a, batch_b)
     except ValueError:
         batch = _broadcast_error(batch_a, batch_b)
-    inner = shape_a[-1]
-    many = math.prod(batch)
-    left = reshape(expand(a, (*batch, rows, inner)), (many, rows, inner))
+    contracted = shape_a[-1]
+    count = math.prod(batch)
+    left = reshape(expand(a, (*batch, rows, contracted)), (count, rows, contracted))
     if ranks[1] == 1:
-        right = unsqueeze(reshape(expand(b, (*batch, shape_b[0])), (many, shape_b[0])), -1)
+        right = unsqueeze(reshape(expand(b, (*batch, shape_b[0])), (count, shape_b[0])), -1)
     else:
-        right = reshape(expand(b, (*batch, shape_b[-2], columns)), (many, shape_b[-2], columns))
+        right = reshape(expand(b, (*batch, shape_b[-2], columns)), (count, shape_b[-2], columns))
     shape = (*batch, *([rows] if ranks[0] > 1 else []), *([columns] if ranks[1] > 1 else []))
-    found = bmm(left, right)
-    return unsafe_view(squeeze(found, -1) if ranks[1] == 1 else found, shape)
+    product = bmm(left, right)
+    return unsafe_view(squeeze(product, -1) if ranks[1] == 1 else product, shape)
 
 
 def _broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> Any:
     rank = max(len(a), len(b))
-    for back in range(1, min(len(a), len(b)) + 1):
-        if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
+    for i in range(1, min(len(a), len(b)) + 1):
+        if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
             raise RuntimeError(
-                f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at non-singleton "
-                f"dimension {rank - back}"
+                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at non-singleton "
+                f"dimension {rank - i}"
             )
     raise AssertionError(f"{a} and {b} broadcast")
 
@@ -299,13 +296,13 @@ Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[attr-defined]
 
 @composite(out=CAST_ONTO_ITSELF)
 def outer(input: Array, vec2: Array) -> Tensor:
-    """The products of every element of one vector with every element of another.
+    """The outer product of two vectors.
 
     Source: `torch.outer <https://docs.pytorch.org/docs/stable/generated/torch.outer.html>`_.
     """
-    for which, tensor in ((1, input), (2, vec2)):
+    for position, tensor in ((1, input), (2, vec2)):
         if len(tensor._type.shape) != 1:
-            name = "self" if which == 1 else "vec2"
+            name = "self" if position == 1 else "vec2"
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(tensor._type.shape)}-D")
     return reshape(input, (input._type.numel, 1)) * vec2
 
@@ -320,33 +317,33 @@ def ger(input: Array, vec2: Array) -> Tensor:
 
 
 def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
-    """The tensor that is added, in the shape of the product."""
-    given = input.shape
-    if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(shape), strict=False)):
-        at = next((i for i in range(1, min(len(given), len(shape)) + 1) if given[-i] not in (1, shape[-i])), None)
-        if at is None:
+    """The added tensor, broadcast to the shape of the product."""
+    sizes = input.shape
+    if len(sizes) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(sizes), reversed(shape), strict=False)):
+        axis = next((i for i in range(1, min(len(sizes), len(shape)) + 1) if sizes[-i] not in (1, shape[-i])), None)
+        if axis is None:
             raise RuntimeError(
-                f"expand(torch.{dtypes.from_numpy(input.dtype).scalar_name}Tensor{{{list(given)}}}, "
+                f"expand(torch.{scalar_name(input.dtype)}Tensor{{{list(sizes)}}}, "
                 f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
-                f"number of dimensions in the tensor ({len(given)})"
+                f"number of dimensions in the tensor ({len(sizes)})"
             )
         raise RuntimeError(
-            f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({given[-at]}) at "
-            f"non-singleton dimension {len(shape) - at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+            f"The expanded size of the tensor ({shape[-axis]}) must match the existing size ({sizes[-axis]}) at "
+            f"non-singleton dimension {len(shape) - axis}.  Target sizes: {list(shape)}.  Tensor sizes: {list(sizes)}"
         )
     return jnp.broadcast_to(input, shape)
 
 
-def _added(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """``beta * input + alpha * product``; where beta is 0 the input is not read, not even its NaNs.
+def _scaled_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """``beta * input + alpha * product``, without ``input`` if beta is 0, so that its NaNs do not count.
 
-    A product that was not rounded yet is rounded with the sum.
+    A product with more bits is rounded only with the sum.
     """
     shape, dtype = product.shape, product.dtype
-    start = lax.convert_element_type(_expanded(input, shape), dtype)
+    bias = lax.convert_element_type(_expanded(input, shape), dtype)
     scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), dtype))
-    added = lax.add(lax.mul(start, lax.convert_element_type(lax.broadcast(beta, shape), dtype)), scaled)
-    return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, added), input.dtype)
+    total = lax.add(lax.mul(bias, lax.convert_element_type(lax.broadcast(beta, shape), dtype)), scaled)
+    return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, total), input.dtype)
 
 
 def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
@@ -357,27 +354,28 @@ def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     for array, name in ((input, "self"), (mat1, "mat1")):
         if array.dtype != mat2.dtype:
             raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got {_scalar(array)} and {_scalar(mat2)}"
+                f"{name} and mat2 must have the same dtype, but got {scalar_name(array.dtype)} and "
+                f"{scalar_name(mat2.dtype)}"
             )
-    check_kernel(mat1, "addmm_impl_cpu_")
+    check_kinds("addmm_impl_cpu_", "ifc", mat1)
 
 
 @overload("addmm", "AddmmBackward0", constants=(("alpha", 1), ("beta", 1)), gradient_columns=("mat1", "mat2"))
 def _addmm(input: Array, mat1: Array, mat2: Array) -> Any:
     _check_addmm(input, mat1, mat2)
-    product = _unrounded(mat1, mat2, ((1,), (0,)))
-    start = lax.convert_element_type(_expanded(input, product.shape), product.dtype)
-    return lax.convert_element_type(lax.add(start, product), input.dtype)
+    product = _dot_general(mat1, mat2, ((1,), (0,)))
+    bias = lax.convert_element_type(_expanded(input, product.shape), product.dtype)
+    return lax.convert_element_type(lax.add(bias, product), input.dtype)
 
 
-#: what a linear layer runs
+#: the operation of linear layers
 ADDMM = _addmm.operation
 
 
 @overload("addmm", "AddmmBackward0", gradient_columns=("mat1", "mat2"))
 def _addmm_scaled(input: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Any:
     _check_addmm(input, mat1, mat2)
-    return _added(input, _unrounded(mat1, mat2, ((1,), (0,))), beta, alpha)
+    return _scaled_sum(input, _dot_general(mat1, mat2, ((1,), (0,))), beta, alpha)
 
 
 @overloaded(
@@ -391,14 +389,10 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Nu
 
     Source: `torch.addmm <https://docs.pytorch.org/docs/stable/generated/torch.addmm.html>`_.
     """
-    # what a linear layer asks for, at every step: no pass over the product to multiply by one
+    # the case of linear layers: skip multiplying the product by one
     if is_one(beta) and is_one(alpha):
         return _addmm, input, mat1, mat2
     return _addmm_scaled, input, mat1, mat2, beta, alpha
-
-
-def _scalar(array: Any) -> str:
-    return dtypes.from_numpy(array.dtype).scalar_name
 
 
 @operation(
@@ -417,7 +411,7 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Numb
             f"vec ({vec.shape[0]})"
         )
     _check_vector_dtype(input, mat, vec)
-    return _added(input, _unrounded(mat, vec, ((1,), (0,))), beta, alpha)
+    return _scaled_sum(input, _dot_general(mat, vec, ((1,), (0,))), beta, alpha)
 
 
 @operation(
@@ -445,8 +439,8 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
             f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
     _check_scalars(batch1, batch2, "addmm_impl_cpu_")
-    product = _unrounded(batch1, batch2, ((0, 2), (0, 1)))
-    return _added(input, product, beta, alpha)
+    product = _dot_general(batch1, batch2, ((0, 2), (0, 1)))
+    return _scaled_sum(input, product, beta, alpha)
 
 
 @operation(
@@ -463,8 +457,8 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alp
     """
     _check_batches(batch1, batch2)
     _check_scalars(batch1, batch2, "baddbmm")
-    product = _unrounded(batch1, batch2, ((2,), (1,)), ((0,), (0,)))
-    return _added(input, product, beta, alpha)
+    product = _dot_general(batch1, batch2, ((2,), (1,)), ((0,), (0,)))
+    return _scaled_sum(input, product, beta, alpha)
 
 
 @operation(
@@ -485,5 +479,5 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Num
         )
     if input.dtype == vec1.dtype == vec2.dtype == np.bool_:
         counts = [x.astype(np.int64) for x in (input, vec1, vec2)]
-        return _added(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)
-    return _added(input, vec1[:, None] * vec2[None, :], beta, alpha)
+        return _scaled_sum(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)
+    return _scaled_sum(input, vec1[:, None] * vec2[None, :], beta, alpha)

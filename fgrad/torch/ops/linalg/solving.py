@@ -1,4 +1,4 @@
-"""Linear systems, least squares, and tensors as matrices."""
+"""Linear systems, least squares, and tensors as linear maps."""
 
 import math
 from collections.abc import Sequence
@@ -21,27 +21,20 @@ from fgrad.torch.ops.linalg.matrices import (
     check_matrix,
     check_pair,
     check_square,
-    columns,
+    column_major,
     conjugate,
     first_failure,
     linalg,
-    times,
+    matmul_exact,
     transposed,
     zero_pivot,
 )
+from fgrad.torch.ops.table.broadcasting import sum_to
 from fgrad.torch.ops.table.outputs import SCALAR_TYPE, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import movedim
 from fgrad.torch.ops.views.views import reshape
-
-
-def _summed(x: Any, shape: Any) -> Any:
-    """A cotangent with broadcast batch axes summed back."""
-    x = jnp.sum(x, tuple(range(x.ndim - len(shape))))
-    axes = tuple([i for i, n in enumerate(shape) if n == 1 != x.shape[i]])
-    return jnp.sum(x, axes, keepdims=True)
-
 
 # -- systems ---------------------------------------------------------------------------------------------------------
 
@@ -59,48 +52,48 @@ def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
         )
 
 
-def _columns_of_system(types: Sequence[Any], shape: Ints) -> Ints | None:
-    """``columns`` for right-hand sides that are matrices."""
-    return columns(types, shape) if len(shape) >= len(types[0].shape) else None
+def _column_major_system(types: Sequence[Any], shape: Ints) -> Ints | None:
+    """``column_major`` for right-hand sides that are matrices."""
+    return column_major(types, shape) if len(shape) >= len(types[0].shape) else None
 
 
-def _columns_if_real(types: Sequence[Any], shape: Ints) -> Ints | None:
-    return None if types[0].dtype.is_complex else columns(types, shape)
+def _column_major_if_real(types: Sequence[Any], shape: Ints) -> Ints | None:
+    return None if types[0].dtype.is_complex else column_major(types, shape)
 
 
-def _solution_columns(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """``columns`` for the solution; the other result is a number for each system."""
+def _column_major_solution(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``column_major`` for the solution; the other result is one number for each system."""
     a, b = (x._type for x in operands)
     systems = max(len(a.shape), len(b.shape)) - 2
-    return columns(operands, shape) if len(shape) > systems else None
+    return column_major(operands, shape) if len(shape) > systems else None
 
 
 def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
-    """The solution, derived from itself as PyTorch does."""
+    """The solution; as in PyTorch, its derivative reads the solution."""
 
-    def full(x: Any) -> Any:
+    def as_columns(x: Any) -> Any:
         return x[..., None] if vector else x if left else transposed(x)
 
-    def plain(x: Any) -> Any:
+    def as_given(x: Any) -> Any:
         return x[..., 0] if vector else x if left else transposed(x)
 
     def forward(a: Any, b: Any) -> Any:
-        a, b = (a if left else transposed(a)), full(b)
+        a, b = (a if left else transposed(a)), as_columns(b)
         batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-        return plain(jnp.linalg.solve(a, b) if a.size and b.size else jnp.zeros_like(b))
+        return as_given(jnp.linalg.solve(a, b) if a.size and b.size else jnp.zeros_like(b))
 
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        back = _solved(transposed(a), ct, vector, left)
-        outer = -times(full(back), transposed(full(out)))
-        return _summed(outer if left else transposed(outer), a.shape), _summed(back, b.shape)
+        gradient_b = _solved(transposed(a), ct, vector, left)
+        outer = -matmul_exact(as_columns(gradient_b), transposed(as_columns(out)))
+        return sum_to(outer if left else transposed(outer), a.shape), sum_to(gradient_b, b.shape)
 
     return fgrad.define_rule(forward, vjp=pullback)(a, b)
 
 
 @overload(
     "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result"),
-    strides=_solution_columns, gradient_strides={"B": _columns_of_system},
+    strides=_column_major_solution, gradient_strides={"B": _column_major_system},
 )  # fmt: skip
 def _linalg_solve_ex(input: Array, other: Array) -> Any:
     return _solve(input, other, True)
@@ -124,24 +117,24 @@ def _solve(a: Any, b: Any, left: bool) -> Any:
             "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
             "linalg.solve is equivalent to B / A.squeeze(-1)"
         )
-    full = b[..., None] if vector else b
-    if full.ndim < 2:
+    right_side = b[..., None] if vector else b
+    if right_side.ndim < 2:
         check_matrix("linalg.solve", b, "B")
-    _check_system("linalg.solve", a, full, left)
+    _check_system("linalg.solve", a, right_side, left)
     return _solved(a, b, vector, left), zero_pivot(a)
 
 
 @linalg()
 def solve_ex(A: Array, B: Array, *, left: bool = True, check_errors: bool = False) -> Any:
-    """The solution of linear systems, and 0, or which diagonal element was zero.
+    """The solution of linear systems, and the position of a zero pivot, or 0.
 
     Source: `torch.linalg.solve_ex <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_ex.html>`_.
     """
-    chosen = _linalg_solve_ex if left else _linalg_solve_right
-    found = return_types.linalg_solve_ex(apply(chosen.operation, (A, B)))
+    solver = _linalg_solve_ex if left else _linalg_solve_right
+    solution = return_types.linalg_solve_ex(apply(solver.operation, (A, B)))
     if check_errors:
-        _check_solution(found.info)
-    return found
+        _check_solution(solution.info)
+    return solution
 
 
 def _check_solution(info: Tensor) -> None:
@@ -163,15 +156,15 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Tensor:
 
 
 def triangular(a: Any, b: Any, upper: bool, left: bool, unit: bool, transpose: bool = False) -> Any:
-    """The solution for triangular matrices whose batches are broadcast."""
+    """The solution for triangular matrices, with broadcast batch axes."""
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     return lax.linalg.triangular_solve(a, b, left_side=left, lower=not upper, unit_diagonal=unit, transpose_a=transpose)
 
 
 @overload(
-    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=columns,
-    saved=("self", "B"), gradient_strides={"B": _columns_if_real},
+    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=column_major,
+    saved=("self", "B"), gradient_strides={"B": _column_major_if_real},
 )  # fmt: skip
 def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
     function = "linalg.solve_triangular"
@@ -185,7 +178,7 @@ def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool
 
 @linalg(out=SCALAR_TYPE)
 def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """The solution of ``A X = B`` for triangular matrices, of which only that triangle is read.
+    """The solution of ``A X = B`` for triangular matrices, of which only one triangle is read.
 
     Source: `torch.linalg.solve_triangular
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html>`_.
@@ -195,7 +188,7 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
 
 @overload(
     "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
-    kept=("self", "A", "solution"), strides=columns, gradient_strides={"self": columns},
+    kept=("self", "A", "solution"), strides=column_major, gradient_strides={"self": column_major},
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     check_square("triangular_solve", A)
@@ -221,8 +214,8 @@ def triangular_solve(
     "CholeskySolveBackward0",
     saved=("self", "input2"),
     kept=("self", "input2", "result"),
-    strides=columns,
-    gradient_strides={"self": columns},
+    strides=column_major,
+    gradient_strides={"self": column_major},
 )
 def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
     for array, name in ((input, "b"), (L, "u")):
@@ -236,14 +229,14 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
         return triangular(adjoint(lower), triangular(lower, b, False, True, False), True, True, False)
 
     def pullback(ct: Any, out: Any, b: Any, factor: Any) -> tuple[Any, Any]:
-        back = ruled(conjugate(ct), factor)
-        both = times(back, adjoint(out))
-        both = both + adjoint(both)
-        found = -times(factor, both) if upper else -times(both, factor)
-        return conjugate(_summed(back, b.shape)), conjugate(_summed(found, factor.shape))
+        gradient_b = solved(conjugate(ct), factor)
+        symmetric = matmul_exact(gradient_b, adjoint(out))
+        symmetric = symmetric + adjoint(symmetric)
+        gradient_factor = -matmul_exact(factor, symmetric) if upper else -matmul_exact(symmetric, factor)
+        return conjugate(sum_to(gradient_b, b.shape)), conjugate(sum_to(gradient_factor, factor.shape))
 
-    ruled = fgrad.define_rule(forward, vjp=pullback)
-    return ruled(input, L)
+    solved = fgrad.define_rule(forward, vjp=pullback)
+    return solved(input, L)
 
 
 @composite(autocast="fp32", out=safely_cast("cholesky_solve"))
@@ -255,7 +248,7 @@ def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
     return _cholesky_solve(input, L, upper)
 
 
-@overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=columns)
+@overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=column_major)
 def _cholesky_inverse(input: Array, upper: bool) -> Any:
     check_square("cholesky_inverse", input)
     check_lapack("cholesky_inverse_out_cpu", input)
@@ -263,12 +256,12 @@ def _cholesky_inverse(input: Array, upper: bool) -> Any:
     def forward(x: Any) -> Any:
         eye = jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
         inverted = triangular(x, eye, upper, True, False)
-        return times(inverted, adjoint(inverted)) if upper else times(adjoint(inverted), inverted)
+        return matmul_exact(inverted, adjoint(inverted)) if upper else matmul_exact(adjoint(inverted), inverted)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         g = conjugate(ct)
-        both = times(out, g + adjoint(g), out)
-        return (conjugate(-times(x, both) if upper else -times(both, x)),)
+        symmetric = matmul_exact(out, g + adjoint(g), out)
+        return (conjugate(-matmul_exact(x, symmetric) if upper else -matmul_exact(symmetric, x)),)
 
     return fgrad.define_rule(forward, vjp=pullback)(input)
 
@@ -291,22 +284,22 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     saved=("self", "b"),
     outputs=("solution", "residuals"),
     kept=("self", "b", "solution"),
-    strides=columns,
-    gradient_strides={"self": columns},
+    strides=column_major,
+    gradient_strides={"self": column_major},
 )
 def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> Any:
     check_pair("torch.linalg.lstsq", input, B)
     vector = B.ndim == input.ndim - 1
-    full = B[..., None] if vector else B
-    if full.shape[-2] != input.shape[-2]:
+    right_side = B[..., None] if vector else B
+    if right_side.shape[-2] != input.shape[-2]:
         raise RuntimeError(
             f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
         )
-    found = times(pseudo_inverse(input, None, rcond, False), full)
-    rest = times(input, found) - full
-    squares = lax.real(rest * conjugate(rest)) if input.dtype.kind == "c" else rest * rest
+    solution = matmul_exact(pseudo_inverse(input, None, rcond, False), right_side)
+    residual = matmul_exact(input, solution) - right_side
+    squares = lax.real(residual * conjugate(residual)) if input.dtype.kind == "c" else residual * residual
     residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
-    return found[..., 0] if vector else found, residuals
+    return solution[..., 0] if vector else solution, residuals
 
 
 @linalg(autocast="fp32", out=safely_cast("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"))
@@ -315,8 +308,8 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
 
     Arguments:
       A, B: the matrices.
-      rcond: singular values up to this times the largest count as zero.
-      driver: LAPACK's method, which decides what else is returned; the solution is the one of least norm.
+      rcond: singular values up to this factor of the largest count as zero.
+      driver: LAPACK's method, which determines what else is returned; the solution is that of least norm.
 
     Returns:
       The solution, the squared residuals, the rank, and the singular values; the last three may be empty.
@@ -332,25 +325,20 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
     rows, width = A._type.shape[-2:]
     kind = driver or "gelsy"
     detached = A.detach()
-    singular = svdvals_of(detached)
+    singular = _singular_values(detached)
     limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
     rank = (singular > singular[..., :1] * limit).sum(-1)
-    nothing = singular.new_empty(0)
+    empty = singular.new_empty(0)
     with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
     solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, with_residuals))
     return return_types.linalg_lstsq(
         (
             solution,
             residuals,
-            nothing.to(rank.dtype) if kind == "gels" else rank,
-            singular if kind in ("gelsd", "gelss") else nothing,
+            empty.to(rank.dtype) if kind == "gels" else rank,
+            singular if kind in ("gelsd", "gelss") else empty,
         )
     )
-
-
-def svdvals_of(tensor: Tensor) -> Tensor:
-    """The singular values of matrices, without derivative."""
-    return _singular_values(tensor)
 
 
 @overload("linalg_svdvals", None)
@@ -359,7 +347,7 @@ def _singular_values(input: Array) -> Any:
     return jnp.linalg.svd(lax.stop_gradient(input), compute_uv=False)
 
 
-# -- tensors as matrices ---------------------------------------------------------------------------------------------
+# -- tensors as linear maps ------------------------------------------------------------------------------------------
 
 
 @linalg(autocast="fp32", out=safely_cast("tensorinv"))
@@ -382,15 +370,15 @@ def tensorinv(A: Array, ind: int = 2) -> Tensor:
 
 @linalg(autocast="fp32", out=safely_cast("tensorsolve"))
 def tensorsolve(A: Array, B: Array, dims: Any = None) -> Tensor:
-    """The tensor that ``A``, summed over its last axes, takes to ``B``.
+    """The tensor whose product with ``A``, summed over the last axes of ``A``, is ``B``.
 
     Source: `torch.linalg.tensorsolve
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.tensorsolve.html>`_.
     """
     if dims is not None:
         rank = len(A._type.shape)
-        moved = [d % rank for d in dims]
-        A = movedim(A, tuple(moved), tuple(range(rank - len(moved), rank)))
+        axes = [d % rank for d in dims]
+        A = movedim(A, tuple(axes), tuple(range(rank - len(axes), rank)))
     rank = len(B._type.shape)
     first, last = A._type.shape[:rank], A._type.shape[rank:]
     if math.prod(first) != math.prod(last):

@@ -1,10 +1,10 @@
-"""Factors of symmetric matrices that need not be positive-definite: ``A = L D L^T``.
+"""LDL factors of symmetric matrices, which need not be positive-definite: ``A = L D L^T``.
 
 NOTE [Bunch-Kaufman]
-``D`` has blocks of one or two rows on its diagonal, and rows are exchanged so that no block is nearly singular.  The
-factors stand in one matrix, as LAPACK's ``sytf2`` leaves them.  A pivot ``p > 0`` at ``k`` says that rows ``k`` and
-``p`` were exchanged (counted from 1); two equal negative pivots mark a block of two rows, whose second one was
-exchanged with row ``-p``.
+``D`` has blocks of one or two rows on its diagonal, and rows are exchanged so that no block is nearly singular.  Both
+factors are in one matrix, in the form of LAPACK's ``sytf2``.  A pivot ``p > 0`` at ``k`` says that rows ``k`` and ``p``
+were exchanged (counted from 1); two equal negative pivots mark a block of two rows, the second of which was exchanged
+with row ``-p``.
 
 Source: Bunch and Kaufman, Some stable methods for calculating inertia and solving symmetric linear systems (1977)
 """
@@ -24,35 +24,35 @@ from fgrad.torch import return_types
 from fgrad.torch.ops.linalg.matrices import (
     check_inexact,
     check_square,
-    columns,
+    column_major,
     first_failure,
     linalg,
-    matrix_columns,
-    scalar_name,
+    matrix_column_major,
 )
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed
+from fgrad.torch.random.scalars import not_implemented
 
-#: the bound that keeps elements from growing
+#: the threshold that bounds the growth of elements
 _ALPHA = (1 + math.sqrt(17)) / 8
 
 
 def _batched(function: Callable[..., Any], rank: int, *arrays: Any) -> Any:
-    """A function of matrices over the ``rank`` axes before them."""
+    """A function of matrices, mapped over ``rank`` batch axes."""
     for _ in range(rank):
         function = jax.vmap(function)
     return function(*arrays)
 
 
-def _size(x: Any) -> Any:
-    """The size of elements as LAPACK compares them."""
+def _magnitude(x: Any) -> Any:
+    """The magnitude by which LAPACK compares elements."""
     return jnp.abs(jnp.real(x)) + jnp.abs(jnp.imag(x)) if x.dtype.kind == "c" else jnp.abs(x)
 
 
-def _exchanged(count: int, a: Any, b: Any) -> Any:
-    """The order in which two places are exchanged."""
+def _exchanged(count: int, i: Any, j: Any) -> Any:
+    """The permutation that exchanges two rows."""
     order = jnp.arange(count)
-    return jnp.where(order == a, b, jnp.where(order == b, a, order))
+    return jnp.where(order == i, j, jnp.where(order == j, i, order))
 
 
 def _inverse_of_two(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
@@ -61,12 +61,45 @@ def _inverse_of_two(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]
     return d / determinant, -b / determinant, -c / determinant, a / determinant
 
 
+def _choose_pivot(matrix: Any, k: Any) -> tuple[Any, Any, Any]:
+    """The row to exchange at ``k``, whether the block is a single row, and whether its column is zero."""
+    rows = jnp.arange(matrix.shape[-1])
+    below = jnp.where(rows > k, _magnitude(matrix[:, k]), 0)
+    largest, row = jnp.max(below), jnp.argmax(below)
+    own = _magnitude(matrix[k, k])
+    largest_in_row = jnp.max(jnp.where((rows >= k) & (rows != row), _magnitude(matrix[row]), 0))
+    zero = jnp.maximum(own, largest) == 0
+    stays = zero | (own >= _ALPHA * largest) | (own * largest_in_row >= _ALPHA * largest * largest)
+    single = stays | (_magnitude(matrix[row, row]) >= _ALPHA * largest_in_row)
+    return jnp.where(stays, k, row), single, zero
+
+
+def _eliminate(matrix: Any, k: Any, single: Any, zero: Any, conjugate: Callable[[Any], Any]) -> Any:
+    """Subtract the block at ``k`` from the rows below it, and store its factors in its columns."""
+    n = matrix.shape[-1]
+    last, second = jnp.where(single, k, k + 1), jnp.minimum(k + 1, n - 1)
+    below = jnp.arange(n) > last
+    first_column, second_column = (jnp.where(below, matrix[:, i], 0) for i in (k, second))
+    quotient = first_column / jnp.where(zero, 1, matrix[k, k])
+    a, b, c, d = _inverse_of_two(matrix[k, k], matrix[k, second], matrix[second, k], matrix[second, second])
+    first_factor = jnp.where(single, quotient, first_column * a + second_column * c)
+    second_factor = jnp.where(single, 0, first_column * b + second_column * d)
+    second_column = jnp.where(single, 0, second_column)
+    matrix = (
+        matrix
+        - first_factor[:, None] * conjugate(first_column)[None, :]
+        - second_factor[:, None] * conjugate(second_column)[None, :]
+    )
+    matrix = matrix.at[:, k].set(jnp.where(below, first_factor, matrix[:, k]))
+    return matrix.at[:, second].set(jnp.where(~single & below, second_factor, matrix[:, second]))
+
+
 def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     """The factors in one matrix, the pivots, and the first column without a pivot: see NOTE [Bunch-Kaufman]."""
     n = matrix.shape[-1]
     if not n:
         return matrix, jnp.zeros(0, np.int32), jnp.zeros((), np.int32)
-    places = jnp.arange(n)
+    rows = jnp.arange(n)
     lower = jnp.tril(matrix, -1)
     diagonal = jnp.diagonal(matrix)
     conjugate = jnp.conj if hermitian else lambda x: x
@@ -75,38 +108,19 @@ def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     full = lower + conjugate(lower).T + jnp.diag(diagonal)
 
     def advance(k: Any, state: Any) -> Any:
-        before, pivots, info, begins = state
-        full = before
-        below = jnp.where(places > k, _size(full[:, k]), 0)
-        largest, row = jnp.max(below), jnp.argmax(below)
-        own = _size(full[k, k])
-        beside = jnp.max(jnp.where((places >= k) & (places != row), _size(full[row]), 0))
-        nothing = jnp.maximum(own, largest) == 0
-        stays = nothing | (own >= _ALPHA * largest) | (own * beside >= _ALPHA * largest * largest)
-        single = stays | (_size(full[row, row]) >= _ALPHA * beside)
-        chosen = jnp.where(stays, k, row)
+        full, pivots, info, block_start = state
+        row, single, zero = _choose_pivot(full, k)
         last = jnp.where(single, k, k + 1)
-        order = _exchanged(n, last, chosen)
-        trailing = (places[:, None] >= k) & (places[None, :] >= k)
-        full = jnp.where(trailing, full[order][:, order], full)
-        # the columns of the block, below it, and times the block's inverse
-        second = jnp.minimum(k + 1, n - 1)
-        one, two = (jnp.where(places > last, full[:, at], 0) for at in (k, second))
-        alone = one / jnp.where(nothing, 1, full[k, k])
-        a, b, c, d = _inverse_of_two(full[k, k], full[k, second], full[second, k], full[second, second])
-        left = jnp.where(single, alone, one * a + two * c)
-        right = jnp.where(single, 0, one * b + two * d)
-        two = jnp.where(single, 0, two)
-        full = full - left[:, None] * conjugate(one)[None, :] - right[:, None] * conjugate(two)[None, :]
-        full = full.at[:, k].set(jnp.where(places > last, left, full[:, k]))
-        column = jnp.where(~single & (places > last), right, full[:, second])
-        full = full.at[:, second].set(column)
-        pivot = jnp.where(single, chosen + 1, -(chosen + 1))
-        # the second row of a block has been dealt with
-        here = begins == k
-        pivots = jnp.where(here & (places >= k) & (places <= last), pivot, pivots)
-        info = jnp.where(here & (info == 0) & nothing, k + 1, info)
-        return jnp.where(here, full, before), pivots, info, jnp.where(here, last + 1, begins)
+        order = _exchanged(n, last, row)
+        trailing = (rows[:, None] >= k) & (rows[None, :] >= k)
+        exchanged = jnp.where(trailing, full[order][:, order], full)
+        eliminated = _eliminate(exchanged, k, single, zero, conjugate)
+        pivot = jnp.where(single, row + 1, -(row + 1))
+        # nothing is left to do at the second row of a block
+        starts = block_start == k
+        pivots = jnp.where(starts & (rows >= k) & (rows <= last), pivot, pivots)
+        info = jnp.where(starts & (info == 0) & zero, k + 1, info)
+        return jnp.where(starts, eliminated, full), pivots, info, jnp.where(starts, last + 1, block_start)
 
     begin = (full, jnp.zeros(n, np.int64), jnp.zeros((), np.int64), jnp.zeros((), np.int64))
     full, pivots, info, _ = lax.fori_loop(0, n, advance, begin)
@@ -115,16 +129,16 @@ def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     return jnp.tril(full), pivots.astype(np.int32), info.astype(np.int32)
 
 
-def _solved(factors: Any, pivots: Any, right: Any, hermitian: bool) -> Any:
-    """The solution of a system from what ``_factored`` found."""
+def _solved(factors: Any, pivots: Any, right_side: Any, hermitian: bool) -> Any:
+    """The solution of a system from the result of ``_factored``."""
     n = factors.shape[-1]
     if not n:
-        return right
-    places = jnp.arange(n)[:, None]
+        return right_side
+    rows = jnp.arange(n)[:, None]
     conjugate = jnp.conj if hermitian else lambda x: x
 
-    def column(at: Any, last: Any) -> Any:
-        return jnp.where(places > last, factors[:, at][:, None], 0)
+    def column(k: Any, last: Any) -> Any:
+        return jnp.where(rows > last, factors[:, k][:, None], 0)
 
     def down(k: Any, state: Any) -> Any:
         before, begins = state
@@ -135,48 +149,48 @@ def _solved(factors: Any, pivots: Any, right: Any, hermitian: bool) -> Any:
         x = x - column(k, last) * x[k] - jnp.where(single, 0, column(second, last) * x[second])
         off = factors[second, k]
         a, b, c, d = _inverse_of_two(factors[k, k], conjugate(off), off, factors[second, second])
-        first, other = x[k], x[second]
-        x = x.at[second].set(jnp.where(single, other, c * first + d * other))
-        x = x.at[k].set(jnp.where(single, first / factors[k, k], a * first + b * other))
-        here = begins == k
-        return jnp.where(here, x, before), jnp.where(here, last + 1, begins)
+        first_value, second_value = x[k], x[second]
+        x = x.at[second].set(jnp.where(single, second_value, c * first_value + d * second_value))
+        x = x.at[k].set(jnp.where(single, first_value / factors[k, k], a * first_value + b * second_value))
+        active = begins == k
+        return jnp.where(active, x, before), jnp.where(active, last + 1, begins)
 
     def up(i: Any, state: Any) -> Any:
         before, ends = state
         last = n - 1 - i
         single = pivots[last] > 0
         x = before
-        for at, there in ((last, True), (jnp.maximum(last - 1, 0), ~single)):
-            x = x.at[at].set(x[at] - jnp.where(there, jnp.sum(conjugate(column(at, last)) * x, 0), 0))
+        for k, present in ((last, True), (jnp.maximum(last - 1, 0), ~single)):
+            x = x.at[k].set(x[k] - jnp.where(present, jnp.sum(conjugate(column(k, last)) * x, 0), 0))
         x = x[_exchanged(n, last, jnp.abs(pivots[last]) - 1)]
-        here = ends == last
-        return jnp.where(here, x, before), jnp.where(here, jnp.where(single, last - 1, last - 2), ends)
+        active = ends == last
+        return jnp.where(active, x, before), jnp.where(active, jnp.where(single, last - 1, last - 2), ends)
 
-    x, _ = lax.fori_loop(0, n, down, (right, jnp.zeros((), np.int64)))
+    x, _ = lax.fori_loop(0, n, down, (right_side, jnp.zeros((), np.int64)))
     return lax.fori_loop(0, n, up, (x, jnp.full((), n - 1, np.int64)))[0]
 
 
 @overload(
-    "linalg_ldl_factor_ex", NOT_IMPLEMENTED, strides=matrix_columns, outputs=("LD", "pivots", "info"),
+    "linalg_ldl_factor_ex", NOT_IMPLEMENTED, strides=matrix_column_major, outputs=("LD", "pivots", "info"),
 )  # fmt: skip
 def _ldl_factor_ex(input: Array, hermitian: bool) -> Any:
     check_square("torch.linalg.ldl_factor_ex", input)
     if input.dtype.kind in "fcbiu":
         check_inexact("torch.linalg.ldl_factor_ex", input, half=True)
     if input.dtype.itemsize < 4:
-        raise NotImplementedError(f"\"ldl_factor_kernel_cpu\" not implemented for '{scalar_name(input)}'")
-    by_conjugates = hermitian and input.dtype.kind == "c"
-    return _batched(lambda x: _factored(x, by_conjugates), input.ndim - 2, input)
+        raise not_implemented("ldl_factor_kernel_cpu", input.dtype)
+    conjugated = hermitian and input.dtype.kind == "c"
+    return _batched(lambda x: _factored(x, conjugated), input.ndim - 2, input)
 
 
 @linalg()
 def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = False) -> Any:
-    """The factors of a symmetric matrix in one matrix, the pivots, and 0, or which column has no pivot.
+    """The factors of a symmetric matrix in one matrix, the pivots, and the first column without a pivot, or 0.
 
     Arguments:
-      A: a symmetric matrix, or a batch of them; what is above the diagonal is not read.
+      A: a symmetric matrix, or a batch of them, of which only the lower triangle is read.
       hermitian: whether complex matrices are Hermitian rather than symmetric.
-      check_errors: whether an error is raised if there is a column without a pivot.
+      check_errors: whether a column without a pivot is an error.
 
     Raises:
       RuntimeError: the matrix is not square, its elements are integers, or a column has no pivot.
@@ -193,11 +207,11 @@ def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = Fal
 
 
 def _checked(function: str, A: Tensor, hermitian: bool, check_errors: bool) -> Any:
-    found = return_types.linalg_ldl_factor_ex(apply(_ldl_factor_ex.operation, (A,), (hermitian,)))
-    failure = first_failure(found.info) if check_errors else None
+    factors = return_types.linalg_ldl_factor_ex(apply(_ldl_factor_ex.operation, (A,), (hermitian,)))
+    failure = first_failure(factors.info) if check_errors else None
     if failure is not None:
         raise RuntimeError(f"{function}: {failure[0]}column {failure[1]} has no pivot: the matrix is singular")
-    return found
+    return factors
 
 
 @linalg()
@@ -213,12 +227,12 @@ def ldl_factor(A: Array, *, hermitian: bool = False) -> Any:
     return return_types.linalg_ldl_factor(_checked("torch.linalg.ldl_factor", A, hermitian, True)[:2])
 
 
-@overload("linalg_ldl_solve", NOT_IMPLEMENTED, strides=columns)
+@overload("linalg_ldl_solve", NOT_IMPLEMENTED, strides=column_major)
 def _ldl_solve(input: Array, pivots: Fixed, B: Array, hermitian: bool) -> Any:
     shape = jnp.broadcast_shapes(input.shape[:-2], B.shape[:-2])
-    by_conjugates = hermitian and input.dtype.kind == "c"
-    given = [jnp.broadcast_to(x, shape + x.shape[-k:]) for x, k in ((input, 2), (pivots, 1), (B, 2))]
-    return _batched(lambda ld, p, b: _solved(ld, p, b, by_conjugates), len(shape), *given)
+    conjugated = hermitian and input.dtype.kind == "c"
+    operands = [jnp.broadcast_to(x, shape + x.shape[-k:]) for x, k in ((input, 2), (pivots, 1), (B, 2))]
+    return _batched(lambda ld, p, b: _solved(ld, p, b, conjugated), len(shape), *operands)
 
 
 @linalg()
@@ -247,10 +261,10 @@ def ldl_solve(LD: Array, pivots: Array, B: Array, *, hermitian: bool = False) ->
             f"{list(pivots.shape)} instead"
         )
     if B.shape[-2] != LD.shape[-1]:
-        rows, wide = LD.shape[-1], tuple(B.shape[-2:])
+        rows, sizes = LD.shape[-1], tuple(B.shape[-2:])
         raise RuntimeError(
             f"Incompatible matrix sizes for torch.linalg.ldl_solve: each A matrix is {rows} by {rows} but each b "
-            f"matrix is {wide[0]} by {wide[1]}"
+            f"matrix is {sizes[0]} by {sizes[1]}"
         )
     if B.dtype is not LD.dtype:
         raise RuntimeError(

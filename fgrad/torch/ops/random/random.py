@@ -1,8 +1,8 @@
 """Random tensors: ``fgrad.torch.random`` draws the numbers, the functions here make tensors of them.
 
 NOTE [Order of drawing]
-PyTorch draws in the order of memory: the transpose of a contiguous matrix gets the numbers that the matrix would.  So
-numbers are drawn for the axes from the slowest to the fastest in memory, and then brought in the tensor's order.
+PyTorch draws in memory order: the transpose of a contiguous matrix gets the same numbers as the matrix.  So numbers are
+drawn with the axes from the slowest- to the fastest-varying in memory, and then transposed to the tensor's order.
 """
 
 import math
@@ -32,9 +32,9 @@ from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
-from fgrad.torch.ops.creation.creation import asked, place, placed, sizes_of, wants_grad
-from fgrad.torch.ops.table.answers import UNLISTED
-from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.creation.creation import device_or_default, placed, requiring_grad, sizes_of, wants_grad
+from fgrad.torch.ops.table.dispatch import UNLISTED
+from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import check_unexpected
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.random import (
@@ -53,8 +53,12 @@ FACTORY = (
 
 
 def _factories(*arguments: str) -> list[str]:
-    """PyTorch's lists of a factory's arguments, with a generator and without."""
-    return [f"{each}, *, {more}{FACTORY}" for each in arguments for more in ("torch.Generator generator, ", "")]
+    """PyTorch's signatures of a factory, with and without a generator."""
+    return [
+        f"{leading}, *, {generator}{FACTORY}"
+        for leading in arguments
+        for generator in ("torch.Generator generator, ", "")
+    ]
 
 
 def source_of(generator: Generator | None) -> Generator:
@@ -66,34 +70,34 @@ def source_of(generator: Generator | None) -> Generator:
 
 @attrs.frozen
 class Distribution:
-    """Random numbers that tensors are filled with."""
+    """A distribution of random numbers that fill tensors."""
 
-    #: the operation that writes them: nothing of what was there goes on, so its gradient is zero
-    written: Operation
-    #: of a shape whose axes stand in the order of memory, a type, a generator and the distribution's parameters
+    #: writes the numbers; the elements before are lost, so their gradient is zero
+    writer: Operation
+    #: from a shape in memory order, a type, a generator and the distribution's parameters to the numbers
     draw: Callable[..., np.ndarray]
 
 
-def _written(name: str, node: str, *more: str) -> Operation:
+def _writer(name: str, node: str, *operands: str) -> Operation:
     return Operation(
-        name, lambda array, values, *_: values, node, ("self", "values", *more), (), frozenset((1,)), outputs=()
+        name, lambda array, values, *_: values, node, ("self", "values", *operands), (), frozenset((1,)), outputs=()
     )
 
 
-_UNIFORM = Distribution(_written("uniform", "UniformBackward0"), uniforms.uniform)
-NORMAL = Distribution(_written("normal", "NormalBackward0"), normals.normal)
-#: PyTorch fills what is not contiguous one by one
-_NORMAL_SCATTERED = Distribution(NORMAL.written, partial(normals.normal, contiguous=False))
-_LOG_NORMAL = Distribution(_written("log_normal", "LogNormalBackward0"), normals.log_normal)
-_EXPONENTIAL = Distribution(_written("exponential", "ExponentialBackward0"), inversion.exponential)
-_CAUCHY = Distribution(_written("cauchy", "CauchyBackward0"), inversion.cauchy)
-_GEOMETRIC = Distribution(_written("geometric", "GeometricBackward0"), inversion.geometric)
+_UNIFORM = Distribution(_writer("uniform", "UniformBackward0"), uniforms.uniform)
+NORMAL = Distribution(_writer("normal", "NormalBackward0"), normals.normal)
+#: for a tensor that is not contiguous, PyTorch draws element by element
+_NORMAL_SCATTERED = Distribution(NORMAL.writer, partial(normals.normal, contiguous=False))
+_LOG_NORMAL = Distribution(_writer("log_normal", "LogNormalBackward0"), normals.log_normal)
+_EXPONENTIAL = Distribution(_writer("exponential", "ExponentialBackward0"), inversion.exponential)
+_CAUCHY = Distribution(_writer("cauchy", "CauchyBackward0"), inversion.cauchy)
+_GEOMETRIC = Distribution(_writer("geometric", "GeometricBackward0"), inversion.geometric)
 # PyTorch numbers the overloads: both bounds, the upper one, none; probabilities, one probability
-_RANDOM_BETWEEN = Distribution(_written("random", "RandomBackward0"), integers.random_range)
-_RANDOM_BELOW = Distribution(_written("random", "RandomBackward1"), integers.random_range)
-_RANDOM = Distribution(_written("random", "RandomBackward2"), integers.random)
-_BERNOULLI_EACH = Distribution(_written("bernoulli", "BernoulliBackward1", "p"), uniforms.bernoulli)
-_BERNOULLI = Distribution(_written("bernoulli", "BernoulliBackward2"), uniforms.bernoulli)
+_RANDOM_BETWEEN = Distribution(_writer("random", "RandomBackward0"), integers.random_range)
+_RANDOM_BELOW = Distribution(_writer("random", "RandomBackward1"), integers.random_range)
+_RANDOM = Distribution(_writer("random", "RandomBackward2"), integers.random)
+_BERNOULLI_EACH = Distribution(_writer("bernoulli", "BernoulliBackward1", "p"), uniforms.bernoulli)
+_BERNOULLI = Distribution(_writer("bernoulli", "BernoulliBackward2"), uniforms.bernoulli)
 
 
 def _numbers(
@@ -104,7 +108,7 @@ def _numbers(
     device: Device,
     generator: Generator | None,
 ) -> Any:
-    """The value of random numbers for a tensor of these strides, or in rows: see NOTE [Order of drawing]."""
+    """Random numbers for a tensor of these strides, None for row-major: see NOTE [Order of drawing]."""
     dtype, sizes = type.dtype.numpy, type.shape
     if device.type == "meta":
         return Absent(sizes, dtype)
@@ -114,9 +118,9 @@ def _numbers(
         if strides is None:
             return distribution.draw((*batch, *sizes), dtype, source, *parameters)
         order = memory_order(sizes, strides)
-        back = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
+        inverse = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
         shape = (*batch, *[sizes[i] for i in order])
-        return distribution.draw(shape, dtype, source, *parameters).transpose(back)
+        return distribution.draw(shape, dtype, source, *parameters).transpose(inverse)
 
     return placing.placed(drawn(draw), device)
 
@@ -133,7 +137,7 @@ def new(
     dtype: Any = None,
 ) -> Tensor:
     """A new tensor, or the one given as ``out=``, filled with random numbers."""
-    wanted = dtypes.argument(factory.pop("dtype", None) or dtype or get_default_dtype(), name)
+    element_type = dtypes.argument(factory.pop("dtype", None) or dtype or get_default_dtype(), name)
     out, generator = factory.pop("out", None), factory.pop("generator", None)
     device, requires_grad = factory.pop("device", None), wants_grad(factory.pop("requires_grad", False), name)
     if "size" in factory:
@@ -142,24 +146,24 @@ def new(
         factory.pop(key, None)
     check_unexpected(name, factory)
     if generator is not None and not isinstance(generator, Generator):
-        given = ", ".join([*map(type_name, size), f"generator={type_name(generator)}"])
-        raise TypeError(no_match(name, given, _factories("tuple of ints size")))
+        types = ", ".join([*map(type_name, size), f"generator={type_name(generator)}"])
+        raise TypeError(no_match(name, types, _factories("tuple of ints size")))
     if not size:
         raise TypeError(no_match(name, "", _factories("tuple of ints size")))
     shape = sizes_of(size, name)
-    need = storage_size(shape, None, 0, wanted.itemsize)
-    if place(device).type != "meta":
-        check_room(need)
+    nbytes = storage_size(shape, None, 0, element_type.itemsize)
+    if device_or_default(device).type != "meta":
+        check_room(nbytes)
     if out is not None:
         return _write(resized(out, shape), distribution, parameters, generator)
-    type = tensor_type(wanted, shape)
-    tensor = new_tensor(_numbers(distribution, parameters, type, None, place(device), generator), type)
-    return asked(tensor) if requires_grad else tensor
+    type = tensor_type(element_type, shape)
+    tensor = new_tensor(_numbers(distribution, parameters, type, None, device_or_default(device), generator), type)
+    return requiring_grad(tensor) if requires_grad else tensor
 
 
 @composite(method=False, dispatch=UNLISTED)
 def rand(*size: Any, **factory: Any) -> Tensor:
-    """Numbers that are uniform in [0, 1).
+    """Uniform numbers in [0, 1).
 
     >>> import fgrad.torch as torch
     >>> _ = torch.manual_seed(0)
@@ -173,7 +177,7 @@ def rand(*size: Any, **factory: Any) -> Tensor:
 
 @composite(method=False, dispatch=UNLISTED)
 def randn(*size: Any, **factory: Any) -> Tensor:
-    """Numbers of the standard normal distribution.
+    """Standard normal numbers.
 
     >>> import fgrad.torch as torch
     >>> _ = torch.manual_seed(0)
@@ -198,21 +202,25 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
 
     Source: `torch.randint <https://docs.pytorch.org/docs/stable/generated/torch.randint.html>`_.
     """
-    given = list(bounds)
-    if "size" not in factory and given:
-        factory["size"] = given.pop()
+    positional = list(bounds)
+    if "size" not in factory and positional:
+        factory["size"] = positional.pop()
     low, high = factory.pop("low", 0), factory.pop("high", None)
-    if high is None and given:
-        high = given.pop()
-    if given:
-        low = given.pop()
+    if high is None and positional:
+        high = positional.pop()
+    if positional:
+        low = positional.pop()
     size = factory.get("size")
-    if given or high is None or any(isinstance(x, float) for x in (low, high)) or not isinstance(size, tuple | list):
+    if (
+        positional
+        or high is None
+        or any(isinstance(x, float) for x in (low, high))
+        or not isinstance(size, tuple | list)
+    ):
         if len(bounds) == 2 and isinstance(size, int):
             raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type_name(size)}")
-        given = ", ".join(map(type_name, bounds))
-        both = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
-        raise TypeError(no_match("randint", given, both))
+        signatures = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
+        raise TypeError(no_match("randint", types_of(bounds), signatures))
     return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
 
 
@@ -232,19 +240,19 @@ def randperm(
 
     Source: `torch.randperm <https://docs.pytorch.org/docs/stable/generated/torch.randperm.html>`_.
     """
-    wanted = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
-    check_storage((max(int(n), 0),), wanted.itemsize)
+    element_type = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
+    check_storage((max(int(n), 0),), element_type.itemsize)
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:
-        orders = [integers.randperm(int(n), wanted.numpy, source) for _ in range(math.prod(batch))]
-        return np.concatenate([np.empty(0, wanted.numpy), *orders]).reshape(*batch, int(n))
+        permutations = [integers.randperm(int(n), element_type.numpy, source) for _ in range(math.prod(batch))]
+        return np.concatenate([np.empty(0, element_type.numpy), *permutations]).reshape(*batch, int(n))
 
     value = drawn(draw)
-    found = placed(new_tensor(value, tensor_type(wanted, tuple(value.shape))), device)
+    permutation = placed(new_tensor(value, tensor_type(element_type, tuple(value.shape))), device)
     if requires_grad:
-        asked(found)
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+        requiring_grad(permutation)
+    return permutation if out is None else resized(out, permutation._type.shape).copy_(permutation)
 
 
 def _like(
@@ -261,19 +269,21 @@ def _like(
     pin_memory: bool = False,
 ) -> Tensor:
     requires_grad = wants_grad(requires_grad, name)
-    wanted = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
-    type, strides = tensor_type(wanted, input._type.shape), format_strides(input, memory_format)
-    scattered = strides if strides is not None and not is_contiguous(type.shape, strides) else None
-    if distribution is NORMAL and scattered is not None:
+    element_type = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
+    type, strides = tensor_type(element_type, input._type.shape), format_strides(input, memory_format)
+    memory_strides = strides if strides is not None and not is_contiguous(type.shape, strides) else None
+    if distribution is NORMAL and memory_strides is not None:
         distribution = _NORMAL_SCATTERED
-    value = _numbers(distribution, parameters, type, scattered, place(device or input.device), generator)
+    value = _numbers(
+        distribution, parameters, type, memory_strides, device_or_default(device or input.device), generator
+    )
     tensor = laid_out(new_tensor(value, type), strides)
-    return asked(tensor) if requires_grad else tensor
+    return requiring_grad(tensor) if requires_grad else tensor
 
 
 @composite(method=False, dispatch=UNLISTED)
 def rand_like(input: Any, **factory: Any) -> Tensor:
-    """Numbers that are uniform in [0, 1), in the shape and type of another tensor.
+    """Uniform numbers in [0, 1), in the shape and type of another tensor.
 
     Source: `torch.rand_like <https://docs.pytorch.org/docs/stable/generated/torch.rand_like.html>`_.
     """
@@ -282,7 +292,7 @@ def rand_like(input: Any, **factory: Any) -> Tensor:
 
 @composite(method=False, dispatch=UNLISTED)
 def randn_like(input: Any, **factory: Any) -> Tensor:
-    """Numbers of the standard normal distribution, in the shape and type of another tensor.
+    """Standard normal numbers, in the shape and type of another tensor.
 
     Source: `torch.randn_like <https://docs.pytorch.org/docs/stable/generated/torch.randn_like.html>`_.
     """
@@ -305,28 +315,32 @@ def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, **fac
 
 
 def _write(
-    tensor: Tensor, distribution: Distribution, parameters: tuple[Any, ...], generator: Generator | None, *more: Tensor
+    tensor: Tensor,
+    distribution: Distribution,
+    parameters: tuple[Any, ...],
+    generator: Generator | None,
+    *operands: Tensor,
 ) -> Tensor:
-    """Write random numbers to a tensor, which is returned."""
-    operation = distribution.written
-    recorded = modes.grad and any(is_tracked(x) for x in (tensor, *more))
-    check_inplace(tensor, recorded)
+    """Write random numbers to a tensor, and return it."""
+    operation = distribution.writer
+    tracked = modes.grad and any(is_tracked(x) for x in (tensor, *operands))
+    check_inplace(tensor, tracked)
     strides = None
     if tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None:
-        g = tensor._geometry_of()
-        if overlaps(g.sizes, g.strides):
+        geometry = tensor._geometry_of()
+        if overlaps(geometry.sizes, geometry.strides):
             raise RuntimeError(OVERLAP)
-        strides = None if g.contiguous else g.strides
+        strides = None if geometry.contiguous else geometry.strides
     value = _numbers(distribution, parameters, tensor._type, strides, tensor.device, generator)
-    if recorded or modes.dual_level >= 0:
-        return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *more))
+    if tracked or modes.dual_level >= 0:
+        return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *operands))
     write(tensor, value, operation.name, None)
     return tensor
 
 
 @composite(function=False)
 def uniform_(self: Tensor, low: float = 0.0, to: float = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
-    """Write numbers that are uniform from ``from`` to below ``to``.
+    """Write uniform numbers from ``from`` to below ``to``.
 
     Source: `torch.Tensor.uniform_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html>`_.
     """
@@ -337,7 +351,7 @@ def uniform_(self: Tensor, low: float = 0.0, to: float = 1.0, *, generator: Any 
 
 @composite(function=False)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Write normal numbers of a mean and a standard deviation.
+    """Write normal numbers with a mean and a standard deviation.
 
     Source: `torch.Tensor.normal_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.normal_.html>`_.
     """
@@ -356,7 +370,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 @composite(function=False)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Write exponential numbers of a rate.
+    """Write exponential numbers with a rate.
 
     Source: `torch.Tensor.exponential_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.exponential_.html>`_.
@@ -366,7 +380,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
 
 @composite(function=False)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Write Cauchy numbers of a median and a half width.
+    """Write Cauchy numbers with a median and a scale.
 
     Source: `torch.Tensor.cauchy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.cauchy_.html>`_.
     """
@@ -375,7 +389,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
 @composite(function=False)
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    """Write numbers of trials until the first success.
+    """Write geometric numbers: the number of trials until the first success.
 
     Source: `torch.Tensor.geometric_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.geometric_.html>`_.
     """
@@ -384,29 +398,29 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
 @composite(function=False)
 def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, **named: Any) -> Tensor:
-    """Write integers: ``random_()`` all that the type has, ``random_(to)``, ``random_(from, to)``.
+    """Write uniform integers: ``random_()`` over the range of the type, ``random_(to)``, ``random_(from, to)``.
 
     Source: `torch.Tensor.random_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.random_.html>`_.
     """
-    given = [*([named["from"]] if "from" in named else []), *bounds, *([] if to is None else [to])]
+    limits = [*([named["from"]] if "from" in named else []), *bounds, *([] if to is None else [to])]
     check_unexpected("random_", {key: value for key, value in named.items() if key != "from"})
-    if not given:
+    if not limits:
         return _write(self, _RANDOM, (), generator)
-    low, high = (0, given[0]) if len(given) == 1 and "from" not in named else (given + [None])[:2]
-    distribution = _RANDOM_BELOW if len(given) == 1 else _RANDOM_BETWEEN
+    low, high = (0, limits[0]) if len(limits) == 1 and "from" not in named else (limits + [None])[:2]
+    distribution = _RANDOM_BELOW if len(limits) == 1 else _RANDOM_BETWEEN
     return _write(self, distribution, (int(low), None if high is None else int(high)), generator)
 
 
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    """Write ones with a probability, which is a number or a tensor of one for each element, and zeros.
+    """Write ones with probability ``p``, a number or a tensor with one for each element, and zeros otherwise.
 
     Source: `torch.Tensor.bernoulli_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.bernoulli_.html>`_.
     """
     if not isinstance(p, Tensor):
         return _write(self, _BERNOULLI, (float(p),), generator)
-    g = self._geometry_of()
-    chances = np.broadcast_to(concrete(p._value()), g.sizes)
-    if not g.contiguous:
-        chances = chances.transpose(memory_order(g.sizes, g.strides))
-    return _write(self, _BERNOULLI_EACH, (chances,), generator, p)
+    geometry = self._geometry_of()
+    probabilities = np.broadcast_to(concrete(p._value()), geometry.sizes)
+    if not geometry.contiguous:
+        probabilities = probabilities.transpose(memory_order(geometry.sizes, geometry.strides))
+    return _write(self, _BERNOULLI_EACH, (probabilities,), generator, p)

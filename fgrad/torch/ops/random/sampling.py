@@ -15,11 +15,11 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, source_of
-from fgrad.torch.ops.table.answers import UNLISTED
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
 from fgrad.torch.ops.table.overloads import no_match
-from fgrad.torch.ops.table.table import composite, write_all
+from fgrad.torch.ops.table.table import composite, write_outputs
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import standard_gamma
 from fgrad.torch.random.multinomial import multinomial as categories
@@ -39,7 +39,7 @@ _BERNOULLI_SIGNATURES = (
 
 
 def _sampler(name: str, node: str, *operands: str) -> Operation:
-    """The operation whose result is random numbers, the last operand: the gradients of the others are zero."""
+    """The operation whose result is its last operand, the random numbers; the gradients of the others are zero."""
     count = len(operands)
     return Operation(name, lambda *arrays: arrays[-1], node, (*operands, "values"), (), frozenset((count,)), outputs=())
 
@@ -65,7 +65,7 @@ def _tensor(value: Any) -> Tensor:
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **factory: Any
 ) -> Tensor:
-    """Normal numbers, of a mean and a standard deviation for each or for all.
+    """Normal numbers, with a mean and a standard deviation for each element or for all.
 
     >>> import fgrad.torch as torch
     >>> _ = torch.manual_seed(0)
@@ -82,37 +82,37 @@ def normal(
         return new("normal", NORMAL, (float(mean), float(std)), (size,), factory)
     if out is not None and not (out._type.dtype.is_floating_point or out._type.dtype.is_complex):
         raise not_implemented("normal_kernel_cpu", out._type.dtype.numpy)
-    shaped = mean if isinstance(mean, Tensor) else std
-    dtype = shaped._type.dtype.numpy
+    template = mean if isinstance(mean, Tensor) else std
+    dtype = template._type.dtype.numpy
     if not isinstance(std, Tensor):
         operation, operands = _NORMAL_MEAN, (mean,)
     else:
         if std._type.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        operation, operands = (_NORMAL_BOTH, (mean, std)) if shaped is mean else (_NORMAL_STD, (std,))
+        operation, operands = (_NORMAL_BOTH, (mean, std)) if template is mean else (_NORMAL_STD, (std,))
         check_broadcast(*[x._type for x in operands])
 
-    # one of the two may be a number for all
-    middle, deviation = [None if isinstance(x, Tensor) else float(x) for x in (mean, std)]
+    # one of the two may be a number
+    fixed_mean, fixed_std = [None if isinstance(x, Tensor) else float(x) for x in (mean, std)]
 
     def draw(*parameters: np.ndarray) -> np.ndarray:
-        if deviation is not None:
+        if fixed_std is not None:
             (means,) = parameters
-            return (normals.normal(means.shape, dtype, source, 0.0, deviation) + means).astype(dtype)
+            return (normals.normal(means.shape, dtype, source, 0.0, fixed_std) + means).astype(dtype)
         *means, deviations = parameters
         if source.engine is None and (deviations < 0).any():
             raise RuntimeError("normal expects all elements of std >= 0.0")
         shape = np.broadcast_shapes(*[x.shape for x in parameters])
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
-        return (values + (means[0] if means else np.asarray(middle, dtype))).astype(dtype)
+        return (values + (means[0] if means else np.asarray(fixed_mean, dtype))).astype(dtype)
 
-    found = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
-    return found if out is None else resized(out, found._type.shape).copy_(found)
+    sample = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
+    return sample if out is None else resized(out, sample._type.shape).copy_(sample)
 
 
 @composite(out=ONTO_ITSELF)
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
-    """Ones with the probabilities that the input has, or all with probability ``p``, and zeros.
+    """Ones with the probabilities in the input, or all with probability ``p``, and zeros otherwise.
 
     Source: `torch.bernoulli <https://docs.pytorch.org/docs/stable/generated/torch.bernoulli.html>`_.
     """
@@ -120,7 +120,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     dtype = type.dtype.numpy
     if p is None:
         value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
-        found = _sampled(_BERNOULLI_OF, (input,), value)
+        sample = _sampled(_BERNOULLI_OF, (input,), value)
     else:
         if isinstance(p, Tensor):
             if p._type.shape or is_tracked(p):
@@ -128,13 +128,13 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
             p = p.item()
         chance = float(p)
         value = drawn_for(lambda like: uniforms.bernoulli(like.shape, dtype, source, chance), input._value())
-        found = _sampled(_BERNOULLI_LIKE, (input,), value)
-    return found if out is None else resized(out, type.shape).copy_(found)
+        sample = _sampled(_BERNOULLI_LIKE, (input,), value)
+    return sample if out is None else resized(out, type.shape).copy_(sample)
 
 
 @composite(method=False)
 def poisson(input: Any, generator: Any = None) -> Tensor:
-    """Poisson numbers of the rates that the input has.
+    """Poisson numbers with the rates in the input.
 
     Source: `torch.poisson <https://docs.pytorch.org/docs/stable/generated/torch.poisson.html>`_.
     """
@@ -144,7 +144,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 
 @composite(method=False)
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
-    """Numbers of successes in ``count`` trials of a probability.
+    """Binomial numbers: the successes in ``count`` trials with a probability.
 
     Source: `torch.Tensor binomial <https://docs.pytorch.org/docs/stable/generated/torch.binomial.html>`_.
     """
@@ -157,7 +157,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:
-    """Categories drawn by the weights that each row of the input has.
+    """Categories drawn with the weights in each row of the input.
 
     Source: `torch.multinomial <https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html>`_.
     """
@@ -168,8 +168,8 @@ def multinomial(
         values = categories(rows, int(num_samples), bool(replacement), source)
         return values.reshape((*weights.shape[:-1], int(num_samples)))
 
-    found = _tensor(drawn_for(draw, input._value()))
-    return found if out is None else write_all("multinomial", None, (input,), found, out)
+    samples = _tensor(drawn_for(draw, input._value()))
+    return samples if out is None else write_outputs("multinomial", None, (input,), samples, out)
 
 
 def _gamma_gradient(ct: Any, out: Any, shapes: Any, values: Any) -> tuple[Any, Any]:
@@ -188,7 +188,7 @@ _STANDARD_GAMMA = Operation(
 
 @composite(method=False)
 def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
-    """Gamma numbers of unit scale, with the gradient that moves them along their distribution function."""
+    """Gamma numbers with unit scale, with the implicit gradient through their distribution function."""
     source = source_of(generator)
     value = drawn_for(lambda shapes: standard_gamma(shapes, source), input._value())
     return _sampled(_STANDARD_GAMMA, (input,), value)

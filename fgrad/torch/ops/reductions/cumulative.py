@@ -1,4 +1,4 @@
-"""Sums, products and extrema up to each element along an axis, differences, and the trapezoidal rule."""
+"""Cumulative sums, products and extrema, differences, and the trapezoidal rule."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
-from fgrad.torch.ops.reductions.extrema import check_kernel, picked
+from fgrad.torch.ops.reductions.extrema import take_along
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.kinds import kind, single
+from fgrad.torch.ops.table.kinds import check_kinds, kind, single
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import common, inexact
@@ -24,7 +24,7 @@ from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_
 from fgrad.torch.random.scalars import cpp_name
 
 
-def _accumulated(name: str, input: Any, dim: int, dtype: Any, scan: Any) -> Any:
+def _cumulative(name: str, input: Any, dim: int, dtype: Any, scan: Any) -> Any:
     if dtype is not None:
         input = cast(input, dtype)
     elif input.dtype.kind in "biu":
@@ -34,26 +34,26 @@ def _accumulated(name: str, input: Any, dim: int, dtype: Any, scan: Any) -> Any:
         return input
     if not input.size:
         return input
-    check_kernel(f"{name}_out_cpu", input, "b")
+    check_kinds(f"{name}_out_cpu", "ifc", input)
     return single(lambda x: scan(x, dim))(input)
 
 
-def _accumulated_inplace(operation: Operation, tensor: Tensor, dim: int, dtype: Any) -> Tensor:
-    """PyTorch computes in the tensor's own type, and takes no other."""
+def _cumulative_inplace(operation: Operation, tensor: Tensor, dim: int, dtype: Any) -> Tensor:
+    """In place, PyTorch computes in the tensor's own type and accepts no other."""
     check_written(tensor)
     wrap_dim(dim, len(tensor._type.shape))
-    own = tensor._type.dtype
-    if dtype is not None and dtype is not own:
+    own_dtype = tensor._type.dtype
+    if dtype is not None and dtype is not own_dtype:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {cpp_name(own.numpy)} and output tensor dtype "
+            f"Bad in-place call: input tensor dtype {cpp_name(own_dtype.numpy)} and output tensor dtype "
             f"{cpp_name(dtype.numpy)} should match"
         )
-    return apply_inplace(operation, (tensor,), (dim, own))
+    return apply_inplace(operation, (tensor,), (dim, own_dtype))
 
 
 @operation("CumsumBackward0", out=COMPUTED_ONTO_ITSELF)
 def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Any:
-    """The sums of the elements up to each one along an axis.
+    """The cumulative sums along an axis.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([1., 2., 3.]).cumsum(0)
@@ -61,42 +61,42 @@ def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Any:
 
     Source: `torch.cumsum <https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html>`_.
     """
-    return _accumulated("cumsum", input, dim, dtype, lax.cumsum)
+    return _cumulative("cumsum", input, dim, dtype, lax.cumsum)
 
 
 @composite(function=False)
 def cumsum_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
     """``cumsum`` in place."""
-    return _accumulated_inplace(operation_of(cumsum), self, dim, dtype)
+    return _cumulative_inplace(operation_of(cumsum), self, dim, dtype)
 
 
 @operation("CumprodBackward0", kept=("self", "result"), out=COMPUTED_ONTO_ITSELF)
 def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Any:
-    """The products of the elements up to each one along an axis.
+    """The cumulative products along an axis.
 
     Source: `torch.cumprod <https://docs.pytorch.org/docs/stable/generated/torch.cumprod.html>`_.
     """
-    return _accumulated("cumprod", input, dim, dtype, lax.cumprod)
+    return _cumulative("cumprod", input, dim, dtype, lax.cumprod)
 
 
 @composite(function=False)
 def cumprod_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
     """``cumprod`` in place."""
-    return _accumulated_inplace(operation_of(cumprod), self, dim, dtype)
+    return _cumulative_inplace(operation_of(cumprod), self, dim, dtype)
 
 
 @operation("LogcumsumexpBackward0", kept=("self", "result"), out=evolve(SCALAR, memory=Memory.SAME))
 def logcumsumexp(input: Array, dim: int) -> Any:
-    """The logarithms of the sums of exponentials up to each element along an axis.
+    """The logarithms of the cumulative sums of exponentials along an axis.
 
     Source: `torch.logcumsumexp <https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html>`_.
     """
-    check_kernel("logcumsumexp_out_cpu", input, "biu")
+    check_kinds("logcumsumexp_out_cpu", "fc", input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input
     if kind(input) != "c" or not input.size:
-        return single(lambda x: _running_logarithms(x, dim))(input)
+        return single(lambda x: _real_logcumsumexp(x, dim))(input)
 
     def pullback(ct: Any, out: Any, x: Any) -> Any:
         return fgrad.vjp(lambda x: lax.cumlogsumexp(x, dim), x)[1](ct)
@@ -105,18 +105,18 @@ def logcumsumexp(input: Array, dim: int) -> Any:
         return fgrad.jvp(lambda x: lax.cumlogsumexp(x, dim), (x,), tangents)[1]
 
     # the derivative is the same on every branch
-    return fgrad.define_rule(lambda x: _logarithms(x, dim), vjp=pullback, jvp=pushforward)(input)
+    return fgrad.define_rule(lambda x: _complex_logcumsumexp(x, dim), vjp=pullback, jvp=pushforward)(input)
 
 
-def _running_logarithms(input: Any, dim: int, reverse: bool = False) -> Any:
-    """Logarithms of running sums of exponentials of real numbers."""
+def _real_logcumsumexp(input: Any, dim: int, reverse: bool = False) -> Any:
+    """``logcumsumexp`` of real numbers."""
 
     def pullback(ct: Any, out: Any, x: Any) -> Any:
-        # As PyTorch, by sums of logarithms for what is positive and what is negative: that decides at infinities.
-        least = lax.full_like(ct, jnp.finfo(ct.dtype).min)
-        size = jnp.log(jnp.abs(ct))
-        parts = [jnp.where(sign, size, least) - out for sign in (ct > 0, ct < 0)]
-        above, below = [jnp.exp(_running_logarithms(part, dim, not reverse) + x) for part in parts]
+        # as in PyTorch, separately for positive and negative cotangents, which matters at infinities
+        smallest = lax.full_like(ct, jnp.finfo(ct.dtype).min)
+        logarithm = jnp.log(jnp.abs(ct))
+        parts = [jnp.where(sign, logarithm, smallest) - out for sign in (ct > 0, ct < 0)]
+        above, below = [jnp.exp(_real_logcumsumexp(part, dim, not reverse) + x) for part in parts]
         return above - below
 
     def pushforward(tangents: Any, out: Any, x: Any) -> Any:
@@ -125,16 +125,16 @@ def _running_logarithms(input: Any, dim: int, reverse: bool = False) -> Any:
     return fgrad.define_rule(lambda x: lax.cumlogsumexp(x, dim, reverse), vjp=pullback, jvp=pushforward)(input)
 
 
-def _logarithms(input: Any, dim: int) -> Any:
-    """Logarithms of running sums of exponentials of complex numbers, on the branch that adding one by one leads to."""
+def _complex_logcumsumexp(input: Any, dim: int) -> Any:
+    """``logcumsumexp`` of complex numbers, on the branch that results from adding one by one."""
 
     def add(sum: Any, x: Any) -> tuple[Any, Any]:
-        less = lax.lt(lax.real(x), lax.real(sum))
-        small, large = jnp.where(less, x, sum), jnp.where(less, sum, x)
-        found = large + jnp.log1p(jnp.exp(small - large))
-        infinite = lax.eq(lax.real(small), lax.real(large)) & jnp.isinf(lax.real(large))
-        total = jnp.where(lax.real(large) < 0, small, jnp.log(jnp.exp(small) + jnp.exp(large)))
-        sum = jnp.where(infinite, total, found)
+        is_less = lax.lt(lax.real(x), lax.real(sum))
+        smaller, larger = jnp.where(is_less, x, sum), jnp.where(is_less, sum, x)
+        stable = larger + jnp.log1p(jnp.exp(smaller - larger))
+        infinite = lax.eq(lax.real(smaller), lax.real(larger)) & jnp.isinf(lax.real(larger))
+        total = jnp.where(lax.real(larger) < 0, smaller, jnp.log(jnp.exp(smaller) + jnp.exp(larger)))
+        sum = jnp.where(infinite, total, stable)
         return sum, sum
 
     terms = jnp.moveaxis(input, dim, 0)
@@ -142,38 +142,38 @@ def _logarithms(input: Any, dim: int) -> Any:
     return jnp.moveaxis(sums, 0, dim)
 
 
-def _running(input: Any, dim: int, better: Any, kernel: str) -> Any:
-    """Extrema so far and their indices: of equal ones the last, and from a NaN on the last NaN."""
-    check_kernel(kernel, input, "c")
+def _cumulative_extrema(input: Any, dim: int, better: Any, kernel: str) -> Any:
+    """Cumulative extrema and their indices: of equal ones the last, and after a NaN the last NaN."""
+    check_kinds(kernel, "bif", input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim or not input.size:
         return input, jnp.zeros(input.shape, np.int64)
-    places = lax.broadcasted_iota(np.int64, input.shape, dim)
+    positions = lax.broadcasted_iota(np.int64, input.shape, dim)
 
-    def compose(first: Any, then: Any) -> Any:
-        (a, i), (b, j) = first, then
-        take = better(b, a)
+    def compose(first: Any, second: Any) -> Any:
+        (value_a, index_a), (value_b, index_b) = first, second
+        take = better(value_b, value_a)
         if kind(input) == "f":
-            take = lax.ne(b, b) | (take & lax.eq(a, a))
-        return jnp.where(take, b, a), jnp.where(take, j, i)
+            take = lax.ne(value_b, value_b) | (take & lax.eq(value_a, value_a))
+        return jnp.where(take, value_b, value_a), jnp.where(take, index_b, index_a)
 
-    _, indices = lax.associative_scan(compose, (lax.stop_gradient(input), places), axis=dim)
-    return picked(input, indices, dim), indices
+    _, indices = lax.associative_scan(compose, (lax.stop_gradient(input), positions), axis=dim)
+    return take_along(input, indices, dim), indices
 
 
 @overload("cummax", "CummaxBackward0", outputs=("values", "indices"), kept=("self",))
 def _cummax(input: Array, dim: int) -> Any:
-    return _running(input, dim, lax.ge, "cummax_cpu")
+    return _cumulative_extrema(input, dim, lax.ge, "cummax_cpu")
 
 
 @overload("cummin", "CumminBackward0", outputs=("values", "indices"), kept=("self",))
 def _cummin(input: Array, dim: int) -> Any:
-    return _running(input, dim, lax.le, "cummin_cpu")
+    return _cumulative_extrema(input, dim, lax.le, "cummin_cpu")
 
 
 @composite(out=SCALARS)
 def cummax(input: Array, dim: int) -> Any:
-    """The largest elements so far along an axis, and their indices.
+    """The cumulative maxima along an axis, and their indices.
 
     Source: `torch.cummax <https://docs.pytorch.org/docs/stable/generated/torch.cummax.html>`_.
     """
@@ -182,7 +182,7 @@ def cummax(input: Array, dim: int) -> Any:
 
 @composite(out=SCALARS)
 def cummin(input: Array, dim: int) -> Any:
-    """The smallest elements so far along an axis, and their indices.
+    """The cumulative minima along an axis, and their indices.
 
     Source: `torch.cummin <https://docs.pytorch.org/docs/stable/generated/torch.cummin.html>`_.
     """
@@ -194,7 +194,7 @@ def cummin(input: Array, dim: int) -> Any:
 
 @composite(out=CAST)
 def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """The differences of neighbours along an axis, taken ``n`` times.
+    """The ``n``-th differences of neighbours along an axis.
 
     Source: `torch.diff <https://docs.pytorch.org/docs/stable/generated/torch.diff.html>`_.
     """
@@ -207,43 +207,43 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: A
     if not n:
         return input.detach().clone().copy_(input)
     parts = [x for x in (prepend, input, append) if x is not None]
-    found = input if len(parts) == 1 else _joined(parts, dim)
-    for _ in range(min(n, found._type.shape[dim])):
-        size = found._type.shape[dim]
-        later, earlier = slice_axis(found, dim, 1, size, 1), slice_axis(found, dim, 0, size - 1, 1)
-        found = later.logical_xor(earlier) if found._type.dtype is dtypes.bool_ else later - earlier
-    return found
+    differences = input if len(parts) == 1 else _concatenated(parts, dim)
+    for _ in range(min(n, differences._type.shape[dim])):
+        size = differences._type.shape[dim]
+        later, earlier = slice_axis(differences, dim, 1, size, 1), slice_axis(differences, dim, 0, size - 1, 1)
+        differences = later.logical_xor(earlier) if differences._type.dtype is dtypes.bool_ else later - earlier
+    return differences
 
 
 @operation("CatBackward0", name="_joined", method=False, function=False)
-def _join(first: Array, second: Array, *, dim: int) -> Any:
+def _concatenate_two(first: Array, second: Array, *, dim: int) -> Any:
     return lax.concatenate([first, second], dim)
 
 
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
-    found = parts[0]
+def _concatenated(parts: list[Tensor], dim: int) -> Tensor:
+    joined = parts[0]
     for part in parts[1:]:
-        found = _join(found, part, dim=dim)
-    return found
+        joined = _concatenate_two(joined, part, dim=dim)
+    return joined
 
 
 @overload("mul", "MulBackward1", promote=common)
-def _times(input: Array, other: Number) -> Any:
+def _times_number(input: Array, other: Number) -> Any:
     return input * lax.convert_element_type(other, input.dtype)
 
 
 @overload("div", "DivBackward1", promote=inexact)
-def _over(input: Array, other: Number) -> Any:
+def _over_number(input: Array, other: Number) -> Any:
     return input / lax.convert_element_type(other, input.dtype)
 
 
-def _halves(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def _neighbours(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     size = y._type.shape[dim]
     return slice_axis(y, dim, 0, size - 1, 1), slice_axis(y, dim, 1, size, 1)
 
 
 def _spacing(function: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The distances of sample points, with the axes of the samples."""
+    """The distances between sample points, with the axes of the samples."""
     shape = y._type.shape
     if x._type.shape[-1:] != shape[dim : dim + 1] if len(x._type.shape) == 1 else not x._type.shape:
         raise RuntimeError(f"{function}: There must be one `x` value for each sample point")
@@ -251,15 +251,15 @@ def _spacing(function: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
         x = view_sizes(x, tuple([shape[dim] if i == dim else 1 for i in range(len(shape))]))
     while len(x._type.shape) < len(shape):
         x = unsqueeze(x, 0)
-    before, after = _halves(x, dim)
+    before, after = _neighbours(x, dim)
     return after - before
 
 
 def _trapezoids(function: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor | None, int]:
     shape = y._type.shape
-    which = "`y`" if x is None else "`x` or `y`"
+    names = "`y`" if x is None else "`x` or `y`"
     if dtypes.bool_ in (y._type.dtype, None if x is None else x._type.dtype):
-        raise RuntimeError(f"{function}: received a bool input for {which}, but bool is not supported")
+        raise RuntimeError(f"{function}: received a bool input for {names}, but bool is not supported")
     if not shape:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return (None if x is None else _spacing(function, y, x, wrap_dim(dim, len(shape)))), wrap_dim(dim, len(shape))
@@ -267,21 +267,21 @@ def _trapezoids(function: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor | No
 
 @composite(method=False, out=NOT_TAKEN)
 def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The integral along an axis of samples by the trapezoidal rule.
+    """The integral of samples along an axis by the trapezoidal rule.
 
     Arguments:
       y: the samples.
-      x: the points at which they were taken; else these lie ``dx`` apart.
+      x: the sample points; without them the samples are ``dx`` apart.
 
     Source: `torch.trapezoid <https://docs.pytorch.org/docs/stable/generated/torch.trapezoid.html>`_.
     """
     widths, axis = _trapezoids("trapezoid", y, x, dim)
-    first, last = _halves(y, axis)
+    first, last = _neighbours(y, axis)
     if widths is not None:
-        return _over(sum((first + last) * widths, axis), 2.0)
+        return _over_number(sum((first + last) * widths, axis), 2.0)
     size = y._type.shape[axis]
-    ends = _times(y.select(axis, 0) + y.select(axis, size - 1), 0.5)
-    return _times(sum(y, axis) - ends, 1 if dx is None else dx)
+    ends = _times_number(y.select(axis, 0) + y.select(axis, size - 1), 0.5)
+    return _times_number(sum(y, axis) - ends, 1 if dx is None else dx)
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -292,13 +292,13 @@ def trapz(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
 
 @composite(method=False, out=NOT_TAKEN)
 def cumulative_trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The integrals up to each sample along an axis by the trapezoidal rule.
+    """The cumulative integrals along an axis by the trapezoidal rule.
 
     Source: `torch.cumulative_trapezoid
     <https://docs.pytorch.org/docs/stable/generated/torch.cumulative_trapezoid.html>`_.
     """
     widths, axis = _trapezoids("cumulative_trapezoid", y, x, dim)
-    first, last = _halves(y, axis)
+    first, last = _neighbours(y, axis)
     if widths is not None:
-        return _over(cumsum((first + last) * widths, axis), 2.0)
-    return cumsum(_times(first + last, (1 if dx is None else dx) * 0.5), axis)
+        return _over_number(cumsum((first + last) * widths, axis), 2.0)
+    return cumsum(_times_number(first + last, (1 if dx is None else dx) * 0.5), axis)

@@ -1,4 +1,4 @@
-"""Norms under names that PyTorch keeps for old programs, and warns of."""
+"""Deprecated norms, which PyTorch keeps for old programs."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ _SOME = evolve(operation_of(vector_norm), node="NormBackward1", plans={})
 
 
 def plain_norm(input: Any, p: Any, dims: tuple[int, ...] | None = None, keepdim: bool = False) -> Tensor:
-    """A norm of vectors as PyTorch's functions written in C++ call it, by the node of its former kernel."""
+    """A vector norm with the node of PyTorch's former kernel, as its functions in C++ call it."""
     return apply(_ALL if dims is None else _SOME, (input,), (p, dims, keepdim, None))
 
 
 @composite(method=False)
 def frobenius_norm(input: Array, dim: Any, keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares over at most two axes; PyTorch recommends ``linalg.vector_norm``.
+    """The root of the sum of squares over at most two axes; deprecated in favour of ``linalg.vector_norm``.
 
     Source: `torch.linalg.vector_norm
     <https://docs.pytorch.org/docs/2.13/generated/torch.linalg.vector_norm.html>`_.
@@ -36,7 +36,7 @@ def frobenius_norm(input: Array, dim: Any, keepdim: bool = False) -> Tensor:
 
 @composite(method=False)
 def nuclear_norm(input: Array, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """The sum of singular values; PyTorch recommends ``linalg.matrix_norm``.
+    """The sum of singular values; deprecated in favour of ``linalg.matrix_norm``.
 
     Source: `torch.linalg.matrix_norm
     <https://docs.pytorch.org/docs/2.13/generated/torch.linalg.matrix_norm.html>`_.

@@ -1,4 +1,4 @@
-"""Histograms: how many elements, or rows of them, lie between edges."""
+"""Histograms of elements, and of points in several dimensions."""
 
 import math
 from typing import Any
@@ -8,20 +8,15 @@ import numpy as np
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.capacity import check_storage
-from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import return_types
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.copying import elements
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
-from fgrad.torch.ops.reductions.extrema import check_kernel
-from fgrad.torch.ops.table.kinds import check_wide
+from fgrad.torch.ops.table.kinds import check_kinds, check_wide
 from fgrad.torch.ops.table.table import Array, composite
 
 
-def elements(tensor: Tensor) -> np.ndarray:
-    return concrete(tensor._value())
-
-
-def _edges(values: np.ndarray, low: float, high: float, function: str, margin: float = 0.5) -> tuple[float, float]:
+def _range_of(values: np.ndarray, low: float, high: float, function: str, margin: float = 0.5) -> tuple[float, float]:
     if low == high and values.size:
         low, high = float(values.min()), float(values.max())
     if low == high:
@@ -33,7 +28,7 @@ def _edges(values: np.ndarray, low: float, high: float, function: str, margin: f
 
 @composite()
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
-    """How many elements lie in each of ``bins`` equal parts of a range; those outside it are not counted.
+    """The number of elements in each of ``bins`` equal bins of a range; those outside are not counted.
 
     Source: `torch.histc <https://docs.pytorch.org/docs/stable/generated/torch.histc.html>`_.
     """
@@ -42,26 +37,26 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if min > max:
         raise RuntimeError("torch.histc: max must be larger than min")
     values = elements(input)
-    check_kernel("histogram_cpu", values, "biuc")
-    low, high = _edges(values, min, max, "torch.histc", 1)
+    check_kinds("histogram_cpu", "f", values)
+    low, high = _range_of(values, min, max, "torch.histc", 1)
     check_storage((bins + 1,), input._type.dtype.itemsize)
-    return made(_binned(values, bins, low, high, None), input._type.dtype)
+    return tensor_from_array(_binned(values, bins, low, high, None), input._type.dtype)
 
 
 def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.ndarray | None) -> np.ndarray:
     flat = values.reshape(-1)
     inside = (flat >= low) & (flat <= high)
     width = values.dtype.type(high) - values.dtype.type(low)
-    places = ((flat[inside] - values.dtype.type(low)) / width * bins).astype(np.int64)
+    bin_indices = ((flat[inside] - values.dtype.type(low)) / width * bins).astype(np.int64)
     edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
-    places = np.clip(places, 0, bins - 1)
-    # the quotient may be one off at an edge
-    places -= flat[inside] < edges[places]
-    places += (flat[inside] >= edges[places + 1]) & (places < bins - 1)
-    return np.bincount(places, None if weight is None else weight.reshape(-1)[inside], bins)
+    bin_indices = np.clip(bin_indices, 0, bins - 1)
+    # near an edge the quotient may be off by one
+    bin_indices -= flat[inside] < edges[bin_indices]
+    bin_indices += (flat[inside] >= edges[bin_indices + 1]) & (bin_indices < bins - 1)
+    return np.bincount(bin_indices, None if weight is None else weight.reshape(-1)[inside], bins)
 
 
-#: of one operand, two and three
+#: with one, two and three operands
 _HISTOGRAMS = [
     underived("histogram", NOT_IMPLEMENTED, *("self", "bins", "weight")[:count], results=2) for count in (1, 2, 3)
 ]
@@ -69,28 +64,28 @@ _HISTOGRAMS = [
 
 @composite()
 def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """How many elements lie between edges, and the edges.
+    """The number of elements in each bin, and the edges of the bins.
 
     Arguments:
       input: the tensor.
-      bins: how many equal parts, or a tensor of increasing edges.
+      bins: the number of equal bins, or a tensor of increasing edges.
       range: the first and the last edge.
-      weight: what each element counts.
-      density: divide so that the integral is 1.
+      weight: the weight of each element.
+      density: normalise to an integral of 1.
 
     Source: `torch.histogram <https://docs.pytorch.org/docs/stable/generated/torch.histogram.html>`_.
     """
     values = elements(input)
     if not isinstance(bins, Tensor) and values.dtype not in (np.float32, np.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input._type.dtype.scalar_name}'")
-    check_kernel("histogram_cpu", values, "biuc")
+    check_kinds("histogram_cpu", "f", values)
     weights = None if weight is None else elements(weight)
     if isinstance(bins, Tensor):
         edges = elements(bins)
         counts, _ = np.histogram(values, edges, weights=weights)
     else:
         low, high = (0, 0 if values.size else 1) if range is None else range
-        low, high = _edges(values, low, high, "torch.histogramdd")
+        low, high = _range_of(values, low, high, "torch.histogramdd")
         edges = np.linspace(low, high, bins + 1, dtype=values.dtype)
         counts = _binned(values, bins, low, high, weights)
     counts = counts.astype(values.dtype)
@@ -102,7 +97,7 @@ def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None,
 
 
 def _axis_edges(values: np.ndarray, bins: Any, bounds: Any, axis: int) -> np.ndarray:
-    """The edges along an axis, whose coordinates are given."""
+    """The edges along an axis, from the coordinates of the points."""
     if isinstance(bins, Tensor):
         return elements(bins)
     if bins <= 0:
@@ -112,7 +107,7 @@ def _axis_edges(values: np.ndarray, bins: Any, bounds: Any, axis: int) -> np.nda
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {axis}"
         )
-    low, high = _edges(values, low, high, "torch.histogramdd")
+    low, high = _range_of(values, low, high, "torch.histogramdd")
     return np.linspace(low, high, bins + 1, dtype=values.dtype)
 
 
@@ -121,19 +116,19 @@ _COUNTED = {
     for kind in ("cts", "tensors")
     for count in (1, 2)
 }
-_BOUNDS = [underived("_histogramdd_bin_edges", NOT_IMPLEMENTED, *("self", "weight")[:count]) for count in (1, 2)]
+_EDGES = [underived("_histogramdd_bin_edges", NOT_IMPLEMENTED, *("self", "weight")[:count]) for count in (1, 2)]
 
 
 @composite(method=False)
 def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """How many points lie in each cell of a grid, and the edges along each axis.
+    """The number of points in each cell of a grid, and the edges along each axis.
 
     Arguments:
-      input: the points, whose coordinates stand along the last axis.
-      bins: how many equal parts each axis has, one number or a sequence; or a sequence of tensors of increasing edges.
-      range: the first and the last edge of each axis, in a row.
-      weight: what each point counts.
-      density: divide so that the integral is 1.
+      input: the points, with their coordinates along the last axis.
+      bins: the number of equal bins of each axis, one for all or a sequence; or a sequence of tensors of edges.
+      range: the first and the last edge of each axis, one after the other.
+      weight: the weight of each point.
+      density: normalise to an integral of 1.
 
     Raises:
       RuntimeError: the lengths do not agree with the number of coordinates, or a range is empty.
@@ -148,8 +143,8 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
     if input.dim() < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     axes = input._type.shape[-1]
-    given = [bins] * axes if isinstance(bins, int) else list(bins)
-    if len(given) != axes:
+    bins_of_axes = [bins] * axes if isinstance(bins, int) else list(bins)
+    if len(bins_of_axes) != axes:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * axes:
         raise RuntimeError(
@@ -164,31 +159,33 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
         )
     check_wide("histogramdd", elements(input))
     points = elements(input).reshape(-1, axes)
-    edges = [_axis_edges(points[:, i], each, range, i) for i, each in enumerate(given)]
-    places = [_place(points[:, i], each) for i, each in enumerate(edges)]
-    inside = np.all([(place >= 0) & (place < len(each) - 1) for place, each in zip(places, edges, strict=True)], 0)
-    shape = tuple([len(each) - 1 for each in edges])
-    cells = np.ravel_multi_index([place[inside] for place in places], shape)
+    edges = [_axis_edges(points[:, i], axis_edges, range, i) for i, axis_edges in enumerate(bins_of_axes)]
+    bin_indices = [_bin_index(points[:, i], axis_edges) for i, axis_edges in enumerate(edges)]
+    inside = np.all(
+        [(index >= 0) & (index < len(axis_edges) - 1) for index, axis_edges in zip(bin_indices, edges, strict=True)], 0
+    )
+    shape = tuple([len(axis_edges) - 1 for axis_edges in edges])
+    cells = np.ravel_multi_index([index[inside] for index in bin_indices], shape)
     weights = None if weight is None else elements(weight).reshape(-1)[inside]
     counts = np.bincount(cells, weights, math.prod(shape)).reshape(shape).astype(points.dtype)
     if density:
         counts = counts / counts.sum()
-        for i, each in enumerate(edges):
-            counts = counts / np.diff(each).reshape([-1 if i == j else 1 for j in np.arange(axes)])
+        for i, axis_edges in enumerate(edges):
+            counts = counts / np.diff(axis_edges).reshape([-1 if i == j else 1 for j in np.arange(axes)])
     dtype = input._type.dtype
     operands = (input,) if weight is None else (input, weight)
-    counted = _COUNTED["tensors" if isinstance(given[0], Tensor) else "cts", len(operands)]
-    found = given_by(counted, operands, counts, dtype=dtype)
-    bounds = [
-        made(each, dtype)
-        if isinstance(of, Tensor)
-        else given_by(_BOUNDS[len(operands) - 1], operands, each, dtype=dtype)
-        for of, each in zip(given, edges, strict=True)
+    operation = _COUNTED["tensors" if isinstance(bins_of_axes[0], Tensor) else "cts", len(operands)]
+    hist = given_by(operation, operands, counts, dtype=dtype)
+    edge_tensors = [
+        tensor_from_array(axis_edges, dtype)
+        if isinstance(axis_bins, Tensor)
+        else given_by(_EDGES[len(operands) - 1], operands, axis_edges, dtype=dtype)
+        for axis_bins, axis_edges in zip(bins_of_axes, edges, strict=True)
     ]
-    return return_types.histogramdd((found, tuple(bounds)))
+    return return_types.histogramdd((hist, tuple(edge_tensors)))
 
 
-def _place(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Between which edges values lie, counted from 0; the last edge belongs to the part before it."""
-    found = np.searchsorted(edges, values, side="right") - 1
-    return found - (values == edges[-1])
+def _bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The index of each value's bin; the last bin includes its right edge."""
+    index = np.searchsorted(edges, values, side="right") - 1
+    return index - (values == edges[-1])

@@ -14,8 +14,8 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of
-from fgrad.torch.ops.table.answers import IN_PYTHON
-from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.broadcasting import check_broadcast, sum_to
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -26,96 +26,91 @@ from fgrad.torch.ops.views.views import expand, reshape, view_sizes, wrap_dim
 # -- norms of vectors ------------------------------------------------------------------------------------------------
 
 
-def direction(x: Any) -> Any:
-    """The sign; of a complex number, the number of absolute value 1 with its angle; 0 of 0."""
-    return jnp.sign(x)
-
-
-def _size(x: Any) -> Any:
-    return lax.abs(x)
-
-
 @single
 def power_norm(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
-    """The norm of an order."""
-    size = _size(x)
+    """The norm of order ``order`` over axes."""
+    magnitude = lax.abs(x)
     if order == math.inf:
-        return jnp.max(size, axes, keepdims=keepdim, initial=0)
+        return jnp.max(magnitude, axes, keepdims=keepdim, initial=0)
     if order == -math.inf:
-        return jnp.min(size, axes, keepdims=keepdim, initial=np.inf)
+        return jnp.min(magnitude, axes, keepdims=keepdim, initial=np.inf)
     if order == 0:
-        return jnp.sum(lax.ne(x, lax.full_like(x, 0)), axes, keepdims=keepdim).astype(size.dtype)
+        return jnp.sum(lax.ne(x, lax.full_like(x, 0)), axes, keepdims=keepdim).astype(magnitude.dtype)
     if order == 1:
-        return jnp.sum(size, axes, keepdims=keepdim)
+        return jnp.sum(magnitude, axes, keepdims=keepdim)
     if order == 2:
-        return lax.sqrt(jnp.sum(size * size, axes, keepdims=keepdim))
-    return jnp.power(jnp.sum(jnp.power(size, order), axes, keepdims=keepdim), 1 / order)
+        return lax.sqrt(jnp.sum(magnitude * magnitude, axes, keepdims=keepdim))
+    return jnp.power(jnp.sum(jnp.power(magnitude, order), axes, keepdims=keepdim), 1 / order)
 
 
-def _where_zero(test: Any, value: Any) -> Any:
-    """A value, but 0 where ``test`` is zero."""
+def _zero_where_zero(test: Any, value: Any) -> Any:
+    """A value, with 0 where ``test`` is zero."""
     return jnp.where(lax.eq(test, lax.full_like(test, 0)), lax.full_like(value, 0), value)
 
 
-def norm_slope(x: Any, norm: Any, order: float, axes: Any) -> Any:
-    """The gradient of a norm, with PyTorch's choice of zero where it is not differentiable."""
-    size = _size(x)
+def norm_gradient(x: Any, norm: Any, order: float, axes: Any) -> Any:
+    """The gradient of a norm, zero where it is not differentiable, as in PyTorch."""
+    magnitude = lax.abs(x)
     if order == 0:
         return lax.full_like(x, 0)
     if order == 1:
-        return direction(x)
+        return jnp.sign(x)
     if order == 2:
-        return _where_zero(norm + lax.full_like(size, 0), x / norm)
+        return _zero_where_zero(norm + lax.full_like(magnitude, 0), x / norm)
     if abs(order) == math.inf:
-        at = lax.eq(size, norm + lax.full_like(size, 0)) | (lax.ne(norm, norm) & lax.ne(size, size))
-        return direction(x) * (at / jnp.sum(at, axes, keepdims=True)).astype(size.dtype)
-    whole = norm + lax.full_like(size, 0)
+        is_extremum = lax.eq(magnitude, norm + lax.full_like(magnitude, 0)) | (
+            lax.ne(norm, norm) & lax.ne(magnitude, magnitude)
+        )
+        return jnp.sign(x) * (is_extremum / jnp.sum(is_extremum, axes, keepdims=True)).astype(magnitude.dtype)
+    norms = norm + lax.full_like(magnitude, 0)
     if order < 1:
-        return direction(x) * _where_zero(size, jnp.power(size, order - 1)) * jnp.power(norm, 1 - order)
-    scale = _where_zero(whole, 1 / jnp.power(whole, order - 1))
+        return jnp.sign(x) * _zero_where_zero(magnitude, jnp.power(magnitude, order - 1)) * jnp.power(norm, 1 - order)
+    scale = _zero_where_zero(norms, 1 / jnp.power(norms, order - 1))
     if order < 2:
-        return direction(x) * jnp.power(size, order - 1) * scale
-    return x * jnp.power(size, order - 2) * scale
+        return jnp.sign(x) * jnp.power(magnitude, order - 1) * scale
+    return x * jnp.power(magnitude, order - 2) * scale
 
 
 def normed(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
-    """A norm whose derivative is written as PyTorch's, in terms of the operand and the norm."""
+    """A norm with PyTorch's derivative, in terms of the operand and the norm."""
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         if not keepdim:
             ct, out = lax.expand_dims(ct, axes), lax.expand_dims(out, axes)
-        slope = norm_slope(x, out, order, axes)
-        return (ct * (lax.conj(slope) if x.dtype.kind == "c" else slope),)
+        gradient = norm_gradient(x, out, order, axes)
+        return (ct * (lax.conj(gradient) if x.dtype.kind == "c" else gradient),)
 
     return fgrad.define_rule(lambda x: power_norm(x, order, axes, keepdim), vjp=pullback)(x)
 
 
 def check_norm_dtype(function: str, input: Any, dtype: Dtype | None) -> None:
     """Raise PyTorch's errors for element types that have no norm."""
-    given = dtypes.from_numpy(input.dtype)
-    if not (given.is_floating_point or given.is_complex):
-        raise RuntimeError(f"{function}: Expected a floating point or complex tensor as input. Got {given.scalar_name}")
+    input_dtype = dtypes.from_numpy(input.dtype)
+    if not (input_dtype.is_floating_point or input_dtype.is_complex):
+        raise RuntimeError(
+            f"{function}: Expected a floating point or complex tensor as input. Got {input_dtype.scalar_name}"
+        )
     if dtype is None:
         return
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"{function}: dtype should be floating point or complex. Got {dtype.scalar_name}")
-    if dtype.is_complex != given.is_complex:
-        kind = ("complex", "complex") if given.is_complex else ("real", "floating point")
+    if dtype.is_complex != input_dtype.is_complex:
+        kind = ("complex", "complex") if input_dtype.is_complex else ("real", "floating point")
         raise RuntimeError(f"{function}: dtype should be {kind[0]} for {kind[0]} inputs. Got {dtype.scalar_name}")
-    if dtype.itemsize < given.itemsize:
+    if dtype.itemsize < input_dtype.itemsize:
         raise RuntimeError(
-            f"{function}: the dtype of the input ({given.scalar_name}) should be convertible without narrowing to the "
-            f"specified dtype ({dtype.scalar_name})"
+            f"{function}: the dtype of the input ({input_dtype.scalar_name}) should be convertible without narrowing "
+            f"to the specified dtype ({dtype.scalar_name})"
         )
 
 
-def counts(types: Any, static: dict[str, Any]) -> bool:
-    """Whether a norm is a number of elements, which has no derivative."""
+def is_count(types: Any, static: dict[str, Any]) -> bool:
+    """Whether a norm counts elements, which has no derivative."""
     return static.get("ord", static.get("p")) == 0
 
 
 @operation(
-    "LinalgVectorNormBackward0", name="linalg_vector_norm", kept=("self", "result"), undefined=counts, method=False,
+    "LinalgVectorNormBackward0", name="linalg_vector_norm", kept=("self", "result"), undefined=is_count, method=False,
     function=False,
 )  # fmt: skip
 def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -125,13 +120,12 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
         raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
     axes = axes_of(dim, input.ndim)
     if (ord < 0 or ord == math.inf) and 0 in [input.shape[i] for i in axes]:
+        shown = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
         if dim is None or dim == ():
-            shown = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the operation does "
                 "not have an identity"
             )
-        shown = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
         empty = next(i for i in axes if not input.shape[i])
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {shown} norm on the dimension {empty} because this dimension is "
@@ -143,20 +137,15 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
 # -- distances -------------------------------------------------------------------------------------------------------
 
 
-@overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"), undefined=counts)
+@overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"), undefined=is_count)
 def _dist(input: Array, other: Array, p: Any) -> Any:
     check_broadcast(input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
 
-    def reduced(ct: Any, x: Any) -> Any:
-        extra = ct.ndim - x.ndim
-        summed = jnp.sum(ct, tuple(range(extra)))
-        return jnp.sum(summed, tuple([i for i, n in enumerate(x.shape) if n == 1]), keepdims=True) if x.ndim else summed
-
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        slope = norm_slope(a - b, out, p, tuple(range(len(shape))))
-        found = ct * (lax.conj(slope) if a.dtype.kind == "c" else slope)
-        return reduced(found, a), reduced(-found, b)
+        gradient = norm_gradient(a - b, out, p, tuple(range(len(shape))))
+        gradient_a = ct * (lax.conj(gradient) if a.dtype.kind == "c" else gradient)
+        return sum_to(gradient_a, a.shape), sum_to(-gradient_a, b.shape)
 
     return fgrad.define_rule(lambda a, b: power_norm(a - b, p, tuple(range(len(shape))), False), vjp=pullback)(
         input, other
@@ -190,20 +179,15 @@ def _cdist(x1: Array, x2: Array, p: Any) -> Any:
     def differences(a: Any, b: Any) -> Any:
         return a[..., :, None, :] - b[..., None, :, :]
 
-    def summed(ct: Any, x: Any) -> Any:
-        extra = ct.ndim - x.ndim
-        ct = jnp.sum(ct, tuple(range(extra)))
-        return jnp.sum(ct, tuple([i for i in range(x.ndim - 2) if x.shape[i] == 1 != ct.shape[i]]), keepdims=True)
-
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        slopes = norm_slope(differences(a, b), out[..., None], p, (-1,)) * ct[..., None]
-        return summed(jnp.sum(slopes, -2), a), summed(-jnp.sum(slopes, -3), b)
+        gradients = norm_gradient(differences(a, b), out[..., None], p, (-1,)) * ct[..., None]
+        return sum_to(jnp.sum(gradients, -2), a.shape), sum_to(-jnp.sum(gradients, -3), b.shape)
 
     def forward(a: Any, b: Any) -> Any:
         return power_norm(differences(a, b), p, (-1,), False)
 
-    found = fgrad.define_rule(forward, vjp=pullback)(x1, x2)
-    return jnp.broadcast_to(found, (*batch, x1.shape[-2], x2.shape[-2]))
+    distances = fgrad.define_rule(forward, vjp=pullback)(x1, x2)
+    return jnp.broadcast_to(distances, (*batch, x1.shape[-2], x2.shape[-2]))
 
 
 @operation("EuclideanDistBackward0", name="_euclidean_dist", method=False)
@@ -214,7 +198,7 @@ def euclidean_dist(x1: Array, x2: Array) -> Any:
         return power_norm(a[..., :, None, :] - b[..., None, :, :], 2, (-1,), False)
 
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        ratio = _where_zero(out, ct / out)
+        ratio = _zero_where_zero(out, ct / out)
         return (
             a * jnp.sum(ratio, -1, keepdims=True) - jnp.matmul(ratio, b),
             b * jnp.sum(ratio, -2)[..., None] - jnp.matmul(jnp.swapaxes(ratio, -1, -2), a),
@@ -223,7 +207,7 @@ def euclidean_dist(x1: Array, x2: Array) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(x1, x2)
 
 
-#: from more rows than these PyTorch forms matrix products, unless told not to
+#: for more rows than this PyTorch uses a matrix product, unless told not to
 _FEW_ROWS = 25
 _COMPUTE_MODES = (
     "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist",
@@ -237,7 +221,7 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
     Arguments:
       x1, x2: the matrices.
       p: the order of the norm.
-      compute_mode: one of PyTorch's; the distances are computed from differences in any case.
+      compute_mode: one of PyTorch's; here the distances are always computed from differences.
 
     Source: `torch.cdist <https://docs.pytorch.org/docs/stable/generated/torch.cdist.html>`_.
     """
@@ -245,8 +229,8 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, tensor in (("X1", x1), ("X2", x2)):
         if not tensor._type.dtype.is_floating_point:
-            found = tensor._type.dtype.scalar_name
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {found}")
+            scalar_name = tensor._type.dtype.scalar_name
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_name}")
         if len(tensor._type.shape) < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {len(tensor._type.shape)}D")
     if x1._type.shape[-1] != x2._type.shape[-1]:
@@ -259,15 +243,15 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
         raise RuntimeError(f"expected scalar type {x1._type.dtype.scalar_name} but found {x2._type.dtype.scalar_name}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
-    (*one, rows, width), (*other, columns, _) = x1._type.shape, x2._type.shape
-    check_broadcast(*[array_type(tuple(batch), np.float64) for batch in (one, other)])
-    many = compute_mode in (None, _COMPUTE_MODES[0]) and max(rows, columns) > _FEW_ROWS
-    if p != 2 or not (many or compute_mode == _COMPUTE_MODES[1]) or not rows * columns * width:
+    (*batch1, rows, width), (*batch2, columns, _) = x1._type.shape, x2._type.shape
+    check_broadcast(*[array_type(tuple(batch), np.float64) for batch in (batch1, batch2)])
+    has_many_rows = compute_mode in (None, _COMPUTE_MODES[0]) and max(rows, columns) > _FEW_ROWS
+    if p != 2 or not (has_many_rows or compute_mode == _COMPUTE_MODES[1]) or not rows * columns * width:
         return apply(_cdist.operation, (x1, x2), (p,))
-    whole = np.broadcast_shapes(one, other)
-    if math.prod(whole) != 1:
-        x1, x2 = (reshape(expand(x, (*whole, -1, -1)), (-1, *x._type.shape[-2:])) for x in (x1, x2))
-    return view_sizes(euclidean_dist(x1, x2), (*whole, rows, columns))
+    batch = np.broadcast_shapes(batch1, batch2)
+    if math.prod(batch) != 1:
+        x1, x2 = (reshape(expand(x, (*batch, -1, -1)), (-1, *x._type.shape[-2:])) for x in (x1, x2))
+    return view_sizes(euclidean_dist(x1, x2), (*batch, rows, columns))
 
 
 @overload("renorm", "RenormBackward0")

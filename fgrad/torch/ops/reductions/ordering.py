@@ -1,4 +1,4 @@
-"""Sorting, order statistics, and unique elements."""
+"""Sorting, order statistics, quantiles, and unique elements."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from fgrad.mutable.values.evaluation import concrete, counted, dynamic
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.combinations import lerp
 from fgrad.torch.ops.creation.copying import as_first
-from fgrad.torch.ops.creation.creation import full_like, made
+from fgrad.torch.ops.creation.creation import full_like, tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.bitwise import logical_not
 from fgrad.torch.ops.elementwise.comparison import isnan
@@ -21,10 +21,10 @@ from fgrad.torch.ops.elementwise.rounding import ceil, floor, round
 from fgrad.torch.ops.indexing.gathering import gather
 from fgrad.torch.ops.indexing.selection import clamp, where
 from fgrad.torch.ops.reductions import reductions
-from fgrad.torch.ops.reductions.extrema import check_kernel, picked, place_of_largest, shared
+from fgrad.torch.ops.reductions.extrema import evenly_shared, index_of_largest, take_along
 from fgrad.torch.ops.reductions.quickselect import quick_selected
 from fgrad.torch.ops.reductions.reductions import check_nonempty
-from fgrad.torch.ops.table.answers import IN_PYTHON
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
 from fgrad.torch.ops.table.overloads import overload
@@ -37,7 +37,7 @@ _KEPT = ("values", "indices")
 
 
 def _order(input: Any, dim: int, descending: bool) -> Any:
-    """The indices that sort an axis, equal elements in their order, NaN greater than all."""
+    """The indices that sort an axis stably, with NaN greater than all."""
     return jnp.argsort(lax.stop_gradient(input), dim, stable=True, descending=descending).astype(np.int64)
 
 
@@ -46,13 +46,13 @@ def _check_ordered(function: str, array: Any) -> None:
         raise RuntimeError(f" {function} does not support complex dtypes on CPU")
 
 
-def _sorted(input: Any, dim: int, descending: bool) -> Any:
+def _sort_along(input: Any, dim: int, descending: bool) -> Any:
     _check_ordered("Sort", input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input, jnp.zeros((), np.int64)
     indices = _order(input, dim, descending)
-    return picked(input, indices, dim), indices
+    return take_along(input, indices, dim), indices
 
 
 # -- sorting ---------------------------------------------------------------------------------------------------------
@@ -60,17 +60,17 @@ def _sorted(input: Any, dim: int, descending: bool) -> Any:
 
 @overload("sort", "SortBackward0", outputs=_KEPT, strides=as_first)
 def _sort(input: Array, dim: int, descending: bool) -> Any:
-    return _sorted(input, dim, descending)
+    return _sort_along(input, dim, descending)
 
 
 @overload("sort", "SortBackward1", outputs=_KEPT, strides=as_first)
 def _sort_stable(input: Array, stable: bool, dim: int, descending: bool) -> Any:
-    return _sorted(input, dim, descending)
+    return _sort_along(input, dim, descending)
 
 
 @composite()
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
-    """The elements in order along an axis, and where they come from; equal ones keep their order.
+    """The elements sorted along an axis, and their indices; equal elements keep their order.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([3., 1., 2.]).sort().indices
@@ -94,7 +94,7 @@ def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: An
 
 @composite(out=ONTO_ITSELF)
 def msort(input: Array) -> Tensor:
-    """The elements in order along the first axis.
+    """The elements sorted along the first axis.
 
     Source: `torch.msort <https://docs.pytorch.org/docs/stable/generated/torch.msort.html>`_.
     """
@@ -110,7 +110,7 @@ def _topk(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     if not input.ndim:
         return (input, jnp.zeros((), np.int64))
     indices = lax.slice_in_dim(_order(input, dim, largest), 0, k, axis=dim)
-    return picked(input, indices, dim), indices
+    return take_along(input, indices, dim), indices
 
 
 @composite()
@@ -127,46 +127,46 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
 # -- order statistics ------------------------------------------------------------------------------------------------
 
 
-def _at(input: Any, indices: Any, dim: int, keepdim: bool) -> Any:
-    """The elements at one index along an axis, and that index."""
-    values = picked(input, indices, dim)
-    return (values, indices) if keepdim else (lax.squeeze(values, (dim,)), lax.squeeze(indices, (dim,)))
-
-
 def _statistic(
-    function: str, input: Any, dim: int, keepdim: bool, place: Callable[[Any, int], Any], kernel: str, missing: str
+    function: str,
+    input: Any,
+    dim: int,
+    keepdim: bool,
+    index_of: Callable[[Any, int], Any],
+    kernel: str,
+    kinds: str,
 ) -> Any:
-    check_kernel(kernel, input, missing)
+    check_kinds(kernel, kinds, input)
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input, jnp.zeros((), np.int64)
     check_nonempty(function, input.shape, dim)
-    # the index is an output that the derivative reads, so it is recorded in the shape in which it is returned
-    indices = lax.squeeze(place(lax.stop_gradient(input), dim).astype(np.int64), () if keepdim else (dim,))
-    kept = indices if keepdim else lax.expand_dims(indices, (dim,))
-    return lax.squeeze(picked(input, kept, dim), () if keepdim else (dim,)), indices
+    # the derivative reads the index, an output, so it is recorded in the shape in which it is returned
+    indices = lax.squeeze(index_of(lax.stop_gradient(input), dim).astype(np.int64), () if keepdim else (dim,))
+    with_axis = indices if keepdim else lax.expand_dims(indices, (dim,))
+    return lax.squeeze(take_along(input, with_axis, dim), () if keepdim else (dim,)), indices
 
 
-def _middle(x: Any, dim: int) -> Any:
-    """The index of the lower median; of the first NaN where there is one."""
+def _median_index(x: Any, dim: int) -> Any:
+    """The index of the lower median, or of the first NaN if there is one."""
     order = _order(x, dim, False)
     middle = lax.slice_in_dim(order, (x.shape[dim] - 1) // 2, (x.shape[dim] - 1) // 2 + 1, axis=dim)
     if kind(x) != "f":
         return middle
     missing = lax.ne(x, x)
-    return jnp.where(jnp.any(missing, dim, keepdims=True), place_of_largest(missing, dim, True), middle)
+    return jnp.where(jnp.any(missing, dim, keepdims=True), index_of_largest(missing, dim, True), middle)
 
 
-def _middle_of_numbers(x: Any, dim: int) -> Any:
+def _nanmedian_index(x: Any, dim: int) -> Any:
     """The index of the lower median of the elements that are not NaN."""
     if kind(x) != "f":
-        return _middle(x, dim)
+        return _median_index(x, dim)
     count = jnp.sum(lax.eq(x, x), dim, keepdims=True, dtype=np.int64)
-    return picked(_order(x, dim, False), jnp.maximum(count - 1, 0) // 2, dim)
+    return take_along(_order(x, dim, False), jnp.maximum(count - 1, 0) // 2, dim)
 
 
-def _of_all(input: Any, place: Callable[[Any, int], Any]) -> Any:
-    check_kernel("median_cpu", input, "bc")
+def _statistic_of_all(input: Any, index_of: Callable[[Any, int], Any]) -> Any:
+    check_kinds("median_cpu", "if", input)
     if not input.size:
         if kind(input) == "f":
             return lax.full((), np.nan, input.dtype)
@@ -174,29 +174,29 @@ def _of_all(input: Any, place: Callable[[Any, int], Any]) -> Any:
 
     def reduce(x: Any, axes: Any, keepdims: bool) -> Any:
         flat = lax.reshape(x, (x.size,))
-        return lax.squeeze(picked(flat, place(flat, 0), 0), (0,))
+        return lax.squeeze(take_along(flat, index_of(flat, 0), 0), (0,))
 
-    return shared(input, reduce, tuple(range(input.ndim)), False, True)
+    return evenly_shared(input, reduce, tuple(range(input.ndim)), False, True)
 
 
 @overload("median", "MedianBackward0")
 def _median_all(input: Array) -> Any:
-    return _of_all(input, _middle)
+    return _statistic_of_all(input, _median_index)
 
 
 @overload("median", "MedianBackward1", outputs=_KEPT)
 def _median_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("median", input, dim, keepdim, _middle, "median_out", "bc")
+    return _statistic("median", input, dim, keepdim, _median_index, "median_out", "if")
 
 
 @overload("nanmedian", "NanmedianBackward0")
 def _nanmedian_all(input: Array) -> Any:
-    return _of_all(input, _middle_of_numbers)
+    return _statistic_of_all(input, _nanmedian_index)
 
 
 @overload("nanmedian", "NanmedianBackward1", outputs=_KEPT)
 def _nanmedian_dim(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("nanmedian", input, dim, keepdim, _middle_of_numbers, "median_out", "bc")
+    return _statistic("nanmedian", input, dim, keepdim, _nanmedian_index, "median_out", "if")
 
 
 @composite()
@@ -227,10 +227,10 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
 
-    def place(x: Any, axis: int) -> Any:
+    def index_of(x: Any, axis: int) -> Any:
         return jnp.expand_dims(jnp.apply_along_axis(quick_selected, axis, x, k - 1), axis)
 
-    return _statistic("kthvalue", input, dim, keepdim, place, "kthvalue_cpu", "bc")
+    return _statistic("kthvalue", input, dim, keepdim, index_of, "kthvalue_cpu", "if")
 
 
 @composite(
@@ -238,7 +238,7 @@ def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
         "output {output}",
         "values must be of same type as input",
         "indices must be of scalar type Long",
-        memory=Memory.APART,
+        memory=Memory.DISJOINT,
     )
 )
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
@@ -249,28 +249,28 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return return_types.kthvalue(apply(_kthvalue.operation, (input,), (int(k), dim, keepdim)))
 
 
-def _most_frequent(x: Any, dim: int) -> Any:
-    """The last index of the smallest of the elements that occur most often."""
+def _mode_index(x: Any, dim: int) -> Any:
+    """The last index of the smallest among the most frequent elements."""
     order = _order(x, dim, False)
-    ranked = picked(x, order, dim)
-    places = lax.broadcasted_iota(np.int64, x.shape, dim)
+    ranked = take_along(x, order, dim)
+    positions = lax.broadcasted_iota(np.int64, x.shape, dim)
     size = x.shape[dim]
     before = jnp.concatenate(
         [lax.slice_in_dim(ranked, 0, 1, axis=dim), lax.slice_in_dim(ranked, 0, size - 1, axis=dim)], dim
     )
-    starts = lax.cummax(jnp.where(lax.ne(ranked, before), places, 0), dim)
-    best = place_of_largest((places - starts).astype(np.int32), dim, True)
-    return picked(order, best, dim)
+    starts = lax.cummax(jnp.where(lax.ne(ranked, before), positions, 0), dim)
+    best = index_of_largest((positions - starts).astype(np.int32), dim, True)
+    return take_along(order, best, dim)
 
 
 @overload("mode", "ModeBackward0", outputs=_KEPT)
 def _mode(input: Array, dim: int, keepdim: bool) -> Any:
-    return _statistic("mode", input, dim, keepdim, _most_frequent, "mode_cpu", "c")
+    return _statistic("mode", input, dim, keepdim, _mode_index, "mode_cpu", "bif")
 
 
 @composite(out=exact("expected scalar type '{want}' but got '{got}' for {output} output", "values", "indices"))
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Any:
-    """The element that occurs most often along an axis, and an index of it.
+    """The most frequent element along an axis, and its index.
 
     Source: `torch.mode <https://docs.pytorch.org/docs/stable/generated/torch.mode.html>`_.
     """
@@ -283,11 +283,11 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips: bool) -> Tensor:
-    """Quantiles as PyTorch composes them: sorted, then gathered on either side, then interpolated."""
+    """Quantiles composed as in PyTorch: sort, gather the neighbours, interpolate."""
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
-        q = made(np.asarray(q), input._type.dtype if input._type.inexact else dtypes.float32)
+        q = tensor_from_array(np.asarray(q), input._type.dtype if input._type.inexact else dtypes.float32)
     if not input._type.numel:
         raise RuntimeError("quantile() input tensor must be non-empty")
     if len(q._type.shape) > 1:
@@ -301,13 +301,13 @@ def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolati
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
-    places = concrete(q._value())
-    if ((places < 0) | (places > 1)).any():
+    probabilities = concrete(q._value())
+    if ((probabilities < 0) | (probabilities > 1)).any():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
-    return _interpolated(input, q, dim, keepdim, interpolation, skips)
+    return _quantiles_of(input, q, dim, keepdim, interpolation, skips)
 
 
-def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str, skips: bool) -> Tensor:
+def _quantiles_of(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str, skips: bool) -> Tensor:
     rank = len(input._type.shape)
     axis = 0 if dim is None else wrap_dim(dim, rank)
     if dim is None:
@@ -317,36 +317,36 @@ def _interpolated(input: Tensor, q: Tensor, dim: int | None, keepdim: bool, inte
     else:
         rows = sort(transpose(unsqueeze(input, -1), axis, -1)).values
     if keepdim:
-        kept = [1] * rank if dim is None else [1 if i == axis else n for i, n in enumerate(input._type.shape)]
+        remaining = [1] * rank if dim is None else [1 if i == axis else n for i, n in enumerate(input._type.shape)]
     else:
-        kept = [] if dim is None else [n for i, n in enumerate(input._type.shape) if i != axis]
-    rows = rows.view((*kept, rows._type.shape[-1]))
-    last = rows._type.shape[-1] - 1
-    many = q if q._type.shape else unsqueeze(q, 0)
+        remaining = [] if dim is None else [n for i, n in enumerate(input._type.shape) if i != axis]
+    rows = rows.view((*remaining, rows._type.shape[-1]))
+    last_index = rows._type.shape[-1] - 1
+    probabilities = q if q._type.shape else unsqueeze(q, 0)
     missing = isnan(rows)
     if skips:
-        ranks = clamp(many * (reductions.sum(logical_not(missing), -1, True) - 1), 0)
+        ranks = clamp(probabilities * (reductions.sum(logical_not(missing), -1, True) - 1), 0)
     else:
-        ranks = where(reductions.any(missing, -1, True), float(last), many * last)
+        ranks = where(reductions.any(missing, -1, True), float(last_index), probabilities * last_index)
     rounding = {"lower": floor, "higher": ceil, "nearest": round}.get(interpolation)
     if rounding is not None:
         ranks = rounding(ranks)
     below = ranks.detach().to(dtypes.int64)
-    found = gather(rows, -1, below)
+    quantiles = gather(rows, -1, below)
     if rounding is None:
         above = ceil(ranks.detach()).to(dtypes.int64)
         weights = full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
-        found = lerp(found, gather(rows, -1, above), weights)
+        quantiles = lerp(quantiles, gather(rows, -1, above), weights)
     if q._type.shape:
-        transpose_(unsqueeze_(found, 0), 0, -1)
-    return squeeze_(found, -1)
+        transpose_(unsqueeze_(quantiles, 0), 0, -1)
+    return squeeze_(quantiles, -1)
 
 
 @composite(autocast="fp32", out=QUANTILE)
 def quantile(
     input: Array, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The quantiles of all elements or along an axis; an axis for several ``q`` comes first.
+    """The quantiles of all elements or along an axis; several ``q`` are the first axis of the result.
 
     Source: `torch.quantile <https://docs.pytorch.org/docs/stable/generated/torch.quantile.html>`_.
     """
@@ -372,23 +372,23 @@ _UNIQUE_DIM = underived("unique_dim", "UniqueDimBackward0", "self")
 _UNIQUE_CONSECUTIVE = underived("unique_consecutive", "UniqueConsecutiveBackward0", "self")
 
 
-def _results(operation: Operation, input: Tensor, unique: np.ndarray, inverse: Any, counts: Any) -> Any:
-    parts = [given_by(operation, (input,), unique, dtype=input._type.dtype)]
-    parts += [made(np.asarray(x), dtypes.int64) for x in (inverse, counts) if x is not None]
-    return parts[0] if len(parts) == 1 else tuple(parts)
+def _unique_results(operation: Operation, input: Tensor, unique: np.ndarray, inverse: Any, counts: Any) -> Any:
+    results = [given_by(operation, (input,), unique, dtype=input._type.dtype)]
+    results += [tensor_from_array(np.asarray(x), dtypes.int64) for x in (inverse, counts) if x is not None]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @composite(dispatch=IN_PYTHON, out=NOT_TAKEN)
 def unique(
     input: Array, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The different elements, or slices along an axis, in order.
+    """The distinct elements, or slices along an axis, sorted.
 
     Arguments:
       input: the tensor.
-      sorted: they are in order whether asked for or not.
-      return_inverse: return also where each element is among them.
-      return_counts: return also how often each occurs.
+      sorted: ignored: the result is always sorted.
+      return_inverse: also return the index of each element among them.
+      return_counts: also return how often each occurs.
       dim: the axis of the slices.
 
     Source: `torch.unique <https://docs.pytorch.org/docs/stable/generated/torch.unique.html>`_.
@@ -396,20 +396,24 @@ def unique(
     values = counted(input._value(), dynamic("_unique2"))
     check_kinds("unique" if dim is None else "unique_dim", "bif", values)
     axis = None if dim is None else wrap_dim(dim, values.ndim)
-    # NumPy would not sort the NaNs among numbers of a type that is not its own
-    own = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
-    found, inverse, counts = np.unique(own, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
-    found = found.astype(values.dtype)
+    # NumPy does not sort NaNs last for types that are not its own
+    comparable = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
+    distinct, inverse, counts = np.unique(
+        comparable, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
+    distinct = distinct.astype(values.dtype)
     inverse = inverse.reshape(values.shape if axis is None else -1)
     operation = _UNIQUE if dim is None else _UNIQUE_DIM
-    return _results(operation, input, found, inverse if return_inverse else None, counts if return_counts else None)
+    return _unique_results(
+        operation, input, distinct, inverse if return_inverse else None, counts if return_counts else None
+    )
 
 
 @composite(dispatch=IN_PYTHON, out=NOT_TAKEN)
 def unique_consecutive(
     input: Array, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The elements, or slices along an axis, without those that equal the one before them.
+    """The elements, or slices along an axis, without those equal to their predecessor.
 
     Source: `torch.unique_consecutive
     <https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html>`_.
@@ -422,7 +426,7 @@ def unique_consecutive(
     starts = np.flatnonzero(changed)
     inverse = np.cumsum(changed) - 1
     counts = np.diff(np.append(starts, len(rows)))
-    found = rows[starts] if dim is None else np.moveaxis(rows[starts], 0, wrap_dim(dim, values.ndim))
-    shaped = inverse.reshape(values.shape) if dim is None else inverse
-    more = shaped if return_inverse else None, counts if return_counts else None
-    return _results(_UNIQUE_CONSECUTIVE, input, found, *more)
+    distinct = rows[starts] if dim is None else np.moveaxis(rows[starts], 0, wrap_dim(dim, values.ndim))
+    indices = inverse.reshape(values.shape) if dim is None else inverse
+    extras = indices if return_inverse else None, counts if return_counts else None
+    return _unique_results(_UNIQUE_CONSECUTIVE, input, distinct, *extras)

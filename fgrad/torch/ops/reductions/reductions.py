@@ -1,4 +1,4 @@
-"""Sums, means and products over axes, and what counts or tests elements."""
+"""Sums, means and products over axes, counts and tests of elements."""
 
 import math
 from typing import Any
@@ -20,17 +20,18 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim, wrap_dims
+from fgrad.torch.random.scalars import scalar_name
 
 
 def axes_of(dim: Dims, rank: int) -> Ints:
-    """The axes to reduce, counted from the front; None and no axes mean all."""
+    """The non-negative axes to reduce; None and an empty tuple mean all."""
     if dim is None or dim == ():
         return tuple(range(rank))
     return tuple([d for d in wrap_dims((dim,) if isinstance(dim, int) else dim, rank) if d < rank])
 
 
-def counted(shape: Any, axes: Ints) -> int:
-    """How many elements are reduced to one."""
+def reduced_count(shape: Any, axes: Ints) -> int:
+    """How many elements each result is reduced from."""
     return math.prod([shape[i] for i in axes])
 
 
@@ -41,25 +42,25 @@ def static_dims(dim: Dims) -> Ints | None:
     return (dim,) if isinstance(dim, int) else tuple([int(d) for d in dim])
 
 
-def _widened(input: Any, dtype: Dtype | None) -> Any:
-    """The operand of a sum or product: small integers are added up as int64."""
+def _summable(input: Any, dtype: Dtype | None) -> Any:
+    """The operand of a sum or product: integers and booleans are converted to int64."""
     if dtype is not None:
         return cast(input, dtype)
     return cast(input, dtypes.int64) if input.dtype.kind in "biu" else input
 
 
-def _total(input: Any, axes: Ints, keepdim: bool = False) -> Any:
-    """The sum over axes in the type of the elements; of booleans, whether one is true."""
+def _plain_sum(input: Any, axes: Ints, keepdim: bool = False) -> Any:
+    """The sum over axes in the type of the elements; for booleans, whether any is true."""
     if input.dtype == np.bool_:
         return jnp.any(input, axes, keepdims=keepdim)
-    # told no type, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
+    # without a type, JAX sums half precision in single and rounds once, as PyTorch does, but would widen integers
     return jnp.sum(input, axes, dtype=None if is_half(input.dtype) else input.dtype, keepdims=keepdim)
 
 
-def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
-    """The sum over axes; a reshape where each has one element, so that the gradient is one, as PyTorch's formula is."""
+def _sum_or_reshape(input: Any, axes: Ints, keepdim: bool) -> Any:
+    """The sum over axes; a reshape if there is nothing to sum, so that the gradient is one, as in PyTorch."""
     shape = [1 if i in axes else n for i, n in enumerate(input.shape) if keepdim or i not in axes]
-    return lax.reshape(input if counted(input.shape, axes) == 1 else _total(input, axes), shape)
+    return lax.reshape(input if reduced_count(input.shape, axes) == 1 else _plain_sum(input, axes), shape)
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------
@@ -67,14 +68,14 @@ def _summed(input: Any, axes: Ints, keepdim: bool) -> Any:
 
 @overload("sum", "SumBackward0")
 def _sum_all(input: Array, *, dtype: Any = None) -> Any:
-    return _total(_widened(input, dtype), tuple(range(input.ndim)))
+    return _plain_sum(_summable(input, dtype), tuple(range(input.ndim)))
 
 
 @overload("sum", "SumBackward1")
 def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim == () and not keepdim:
-        return _total(_widened(input, dtype), tuple(range(input.ndim)))
-    return _summed(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
+        return _plain_sum(_summable(input, dtype), tuple(range(input.ndim)))
+    return _sum_or_reshape(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
 @composite(out=COMPUTED)
@@ -103,10 +104,10 @@ def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = N
 
 @composite(function=False)
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """The sum over the axes along which a tensor of this size would be expanded to the tensor's own; itself if none is.
+    """The sum over the axes along which a tensor of this size would be broadcast to the tensor's.
 
     Raises:
-      RuntimeError: the size can not be expanded to the tensor's.
+      RuntimeError: the size cannot be broadcast to the tensor's.
 
     >>> import fgrad.torch as torch
     >>> torch.ones(2, 3).sum_to_size(1, 3)
@@ -115,17 +116,17 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     Source: `torch.Tensor.sum_to_size
     <https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.sum_to_size.html>`_.
     """
-    wanted = sizes_of(size, "sum_to_size")
+    sizes = sizes_of(size, "sum_to_size")
     shape = self._type.shape
-    extra = len(shape) - len(wanted)
-    axes = [i for i, n in enumerate(shape) if i < extra or (wanted[i - extra] == 1 and n != 1)]
-    kept = [n for i, n in enumerate(shape) if i >= extra and i not in axes]
-    if extra < 0 or kept != [n for i, n in enumerate(wanted) if i + extra not in axes]:
-        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
-    if not wanted:
+    extra = len(shape) - len(sizes)
+    axes = [i for i, n in enumerate(shape) if i < extra or (sizes[i - extra] == 1 and n != 1)]
+    remaining = [n for i, n in enumerate(shape) if i >= extra and i not in axes]
+    if extra < 0 or remaining != [n for i, n in enumerate(sizes) if i + extra not in axes]:
+        raise RuntimeError(f"size {{{list(sizes)}}} is not expandable to size {{{list(shape)}}}.")
+    if not sizes:
         return sum(self)
-    found = sum(self, axes, keepdim=True) if axes else self
-    return found.view(wanted) if extra else found
+    total = sum(self, axes, keepdim=True) if axes else self
+    return total.view(sizes) if extra else total
 
 
 def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
@@ -135,12 +136,12 @@ def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype.scalar_name}'")
     if kind(input) == "f":
         input = jnp.where(lax.ne(input, input), 0, input)
-    return _total(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
+    return _plain_sum(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
 @operation("NansumBackward0", out=WITHOUT_NAN)
 def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum over axes, NaN counting as zero.
+    """The sum over axes, with NaN as zero.
 
     Source: `torch.nansum <https://docs.pytorch.org/docs/stable/generated/torch.nansum.html>`_.
     """
@@ -154,7 +155,7 @@ def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
     if dtype is None and input.dtype.kind in "biu":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {dtypes.from_numpy(input.dtype).scalar_name}"
+            f"Got: {scalar_name(input.dtype)}"
         )
     if dtype is not None:
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -167,10 +168,10 @@ def _mean(input: Any, dim: Dims, keepdim: bool, dtype: Dtype | None) -> Any:
 
 
 def average(input: Any, axes: Ints, keepdim: bool) -> Any:
-    """The mean over axes; of elements of 16 bits it is rounded once, at the end."""
-    wide = cast(input, dtypes.float32) if is_half(input.dtype) else input
-    total = _summed(wide, axes, keepdim)
-    return lax.convert_element_type(lax.div(total, lax.full_like(total, counted(input.shape, axes))), input.dtype)
+    """The mean over axes; for 16-bit elements it is rounded only once."""
+    widened = cast(input, dtypes.float32) if is_half(input.dtype) else input
+    total = _sum_or_reshape(widened, axes, keepdim)
+    return lax.convert_element_type(lax.div(total, lax.full_like(total, reduced_count(input.shape, axes))), input.dtype)
 
 
 @overload("mean", "MeanBackward0")
@@ -218,16 +219,16 @@ def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 # -- products --------------------------------------------------------------------------------------------------------
 
 
-def _others(x: Any, axes: Ints) -> Any:
-    """For each element the product of all others, without a division."""
+def _products_of_others(x: Any, axes: Ints) -> Any:
+    """For each element the product of all others, without division."""
     order = (*axes, *(i for i in range(x.ndim) if i not in axes))
-    moved = lax.transpose(x, order)
-    flat = lax.reshape(moved, (counted(x.shape, axes), *moved.shape[len(axes) :]))
+    permuted = lax.transpose(x, order)
+    flat = lax.reshape(permuted, (reduced_count(x.shape, axes), *permuted.shape[len(axes) :]))
     one = lax.full_like(flat[:1], 1)
     before = lax.cumprod(lax.concatenate([one, flat[:-1]], 0), 0)
     after = lax.cumprod(lax.concatenate([flat[1:], one], 0), 0, reverse=True)
-    found = lax.reshape(lax.mul(before, after), moved.shape)
-    return lax.transpose(found, tuple([order.index(i) for i in range(x.ndim)]))
+    products = lax.reshape(lax.mul(before, after), permuted.shape)
+    return lax.transpose(products, tuple([order.index(i) for i in range(x.ndim)]))
 
 
 def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
@@ -235,28 +236,28 @@ def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
         return input  # so that its gradient does not depend on it, as in PyTorch
     if input.dtype == np.bool_:
         return jnp.all(input, axes, keepdims=keepdim)
-    if kind(input) not in "fc" or not counted(input.shape, axes):
+    if kind(input) not in "fc" or not reduced_count(input.shape, axes):
         return jnp.prod(input, axes, dtype=input.dtype, keepdims=keepdim)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        # as PyTorch: the result divided by the element, unless one is zero
+        # as in PyTorch, the result divided by the element, unless one is zero
         ct, out = (lax.expand_dims(v, () if keepdim else axes) for v in (ct, out))
         zero = lax.eq(x, lax.full_like(x, 0))
         divided = out / jnp.where(zero, 1, x)
         any_zero = jnp.any(zero, axes, keepdims=True)
-        return (ct * jnp.where(any_zero, _others(x, axes), divided),)
+        return (ct * jnp.where(any_zero, _products_of_others(x, axes), divided),)
 
     return fgrad.define_rule(lambda x: jnp.prod(x, axes, keepdims=keepdim), vjp=pullback)(input)
 
 
 @overload("prod", "ProdBackward0", kept=("self", "result"))
 def _prod_all(input: Array, *, dtype: Any = None) -> Any:
-    return _prod(_widened(input, dtype), tuple(range(input.ndim)), False)
+    return _prod(_summable(input, dtype), tuple(range(input.ndim)), False)
 
 
 @overload("prod", "ProdBackward1", kept=("self", "result"))
 def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return _prod(_widened(input, dtype), axes_of(dim, input.ndim), keepdim)
+    return _prod(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
 @composite(autocast="fp32", out=COMPUTED)
@@ -290,8 +291,8 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
             return jnp.log(jnp.sum(lax.exp(x), axes, keepdims=keepdim))
         top = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axes, keepdims=True)
         top = jnp.where(lax.abs(top) == np.inf, 0, top)
-        found = jnp.log(jnp.sum(lax.exp(x - top), axes, keepdims=True)) + top
-        return found if keepdim else lax.squeeze(found, axes)
+        logarithms = jnp.log(jnp.sum(lax.exp(x - top), axes, keepdims=True)) + top
+        return logarithms if keepdim else lax.squeeze(logarithms, axes)
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         ct, out = (lax.expand_dims(v, () if keepdim else axes) for v in (ct, out))
@@ -303,11 +304,11 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
 # -- tests -----------------------------------------------------------------------------------------------------------
 
 
-def _tested(input: Any, dim: Dims, keepdim: bool, test: Any) -> Any:
-    # no axes at all are none here, and not all as for sums
+def _test_nonzero(input: Any, dim: Dims, keepdim: bool, test: Any) -> Any:
+    # here an empty tuple means no axes; for sums it means all
     axes = () if dim == () else axes_of(dim, input.ndim)
-    found = test(lax.ne(input, lax.full_like(input, 0)), axes, keepdims=keepdim)
-    return cast(found, dtypes.uint8) if input.dtype == np.uint8 else found
+    result = test(lax.ne(input, lax.full_like(input, 0)), axes, keepdims=keepdim)
+    return cast(result, dtypes.uint8) if input.dtype == np.uint8 else result
 
 
 @operation("AllBackward0", out=TRUTH)
@@ -316,7 +317,7 @@ def all(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
 
     Source: `torch.all <https://docs.pytorch.org/docs/stable/generated/torch.all.html>`_.
     """
-    return _tested(input, dim, keepdim, jnp.all)
+    return _test_nonzero(input, dim, keepdim, jnp.all)
 
 
 @operation("AnyBackward0", out=TRUTH)
@@ -325,12 +326,12 @@ def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Any:
 
     Source: `torch.any <https://docs.pytorch.org/docs/stable/generated/torch.any.html>`_.
     """
-    return _tested(input, dim, keepdim, jnp.any)
+    return _test_nonzero(input, dim, keepdim, jnp.any)
 
 
 @operation("CountNonzeroBackward0", out=NOT_TAKEN)
 def count_nonzero(input: Array, dim: Dims = None) -> Any:
-    """How many elements are nonzero.
+    """The number of nonzero elements.
 
     Source: `torch.count_nonzero <https://docs.pytorch.org/docs/stable/generated/torch.count_nonzero.html>`_.
     """
@@ -339,7 +340,7 @@ def count_nonzero(input: Array, dim: Dims = None) -> Any:
 
 
 def check_nonempty(function: str, shape: Any, dim: Dims, error: type[Exception] = RuntimeError) -> None:
-    """Raise PyTorch's error for a reduction of no elements that has no identity."""
+    """Raise PyTorch's error for an empty reduction that has no identity."""
     if dim is None or dim == ():
         if 0 in shape:
             hint = " Specify the reduction dim with the 'dim' argument." if error is RuntimeError else ""

@@ -1,4 +1,4 @@
-"""Softmax and its relatives, whose backward reads the result only."""
+"""``softmax`` and ``log_softmax``, whose backward reads only the result."""
 
 from typing import Any
 
@@ -7,21 +7,20 @@ from jax import lax, numpy as jnp
 import fgrad
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.copying import converted
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.promotions import in_float
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.views import wrap_dim
+from fgrad.torch.random.scalars import not_implemented
 
 
 def _checked(input: Any, dim: int, function: str) -> int:
     dim = wrap_dim(dim, input.ndim)
     if kind(input) != "f":
-        scalar = dtypes.from_numpy(input.dtype).scalar_name
         kernel = "lastdim_kernel" if dim == input.ndim - 1 or not input.ndim else "kernel"
-        raise NotImplementedError(f"\"{function}_{kernel}_impl\" not implemented for '{scalar}'")
+        raise not_implemented(f"{function}_{kernel}_impl", input.dtype)
     return dim
 
 

@@ -1,4 +1,4 @@
-"""Variances and standard deviations, covariances, and how often integers occur."""
+"""Variances, standard deviations, covariances, and counts of integers."""
 
 import math
 from typing import Any
@@ -13,12 +13,12 @@ from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.capacity import check_storage
-from fgrad.mutable.values.evaluation import concrete
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.copying import elements
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.linalg.products import matmul
-from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, counted, mean, static_dims, sum
+from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, reduced_count, static_dims, sum
 from fgrad.torch.ops.table.kinds import check_kinds, is_half, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
@@ -30,27 +30,27 @@ from fgrad.torch.ops.views.views import reshape
 
 
 def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, Any]:
-    """Axes, degrees of freedom, mean and deviations."""
+    """The axes, degrees of freedom, mean and deviations."""
     if kind(input) not in "fc":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(dim, input.ndim)
-    count = counted(input.shape, axes)
+    count = reduced_count(input.shape, axes)
     center = average(input, axes, True)
     return axes, max(count - correction, 0), center, input - center
 
 
-def _over(x: Any, freedom: float) -> Any:
+def _divided(x: Any, freedom: float) -> Any:
     return lax.div(x, lax.full_like(x, freedom))
 
 
 def _variance(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     _, freedom, _, deviations = _moments(input, dim, correction)
     squares = lax.real(deviations * lax.conj(deviations)) if input.dtype.kind == "c" else deviations * deviations
-    return _over(jnp.sum(squares, axes_of(dim, input.ndim), keepdims=keepdim), freedom)
+    return _divided(jnp.sum(squares, axes_of(dim, input.ndim), keepdims=keepdim), freedom)
 
 
 def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
-    """The cotangent of a variance's operand; ``ct`` has the reduced axes still."""
+    """The cotangent of a variance's operand; ``ct`` has the reduced axes, with size 1."""
     _, freedom, center, deviations = _moments(x, dim, correction)
     if not freedom:
         return ct * jnp.where(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
@@ -59,35 +59,37 @@ def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
     return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
 
 
-def _wide(function: Any, x: Any) -> Any:
-    """A function of an array; of elements of 16 bits it is rounded once, at the end."""
+def _rounded_once(function: Any, x: Any) -> Any:
+    """A function of an array, computed in 32 bits and rounded once if the elements have 16."""
     if not is_half(x.dtype):
         return function(x)
     return lax.convert_element_type(function(lax.convert_element_type(x, np.float32)), x.dtype)
 
 
-def _kept(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
+def _with_reduced_axes(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
     return x if keepdim else lax.expand_dims(x, axes_of(dim, rank))
 
 
 def _var(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+        return (_variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction),)
 
-    return fgrad.define_rule(lambda x: _wide(lambda y: _variance(y, dim, correction, keepdim), x), vjp=pullback)(input)
+    return fgrad.define_rule(
+        lambda x: _rounded_once(lambda y: _variance(y, dim, correction, keepdim), x), vjp=pullback
+    )(input)
 
 
 def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        # where the deviation is 0 the gradient is, too
+        # the gradient is 0 where the deviation is
         zero = lax.eq(out, lax.full_like(out, 0))
         ct = jnp.where(zero, 0, ct / jnp.where(zero, 1, out * 2))
-        return (_variance_pullback(_kept(ct, dim, keepdim, x.ndim), x, dim, correction),)
+        return (_variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction),)
 
     def forward(x: Any) -> Any:
         return lax.sqrt(_variance(x, dim, correction, keepdim))
 
-    return fgrad.define_rule(lambda x: _wide(forward, x), vjp=pullback)(input)
+    return fgrad.define_rule(lambda x: _rounded_once(forward, x), vjp=pullback)(input)
 
 
 @overload("var", "VarBackward0")
@@ -113,7 +115,7 @@ def _std_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
 def _parameters(
     function: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any
 ) -> tuple[Any, float, bool]:
-    """The parameters of a variance: ``var(unbiased)`` has its flag where others have the axes."""
+    """The parameters of a variance; in ``var(unbiased)`` the flag is in the position of the axes."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
@@ -122,7 +124,7 @@ def _parameters(
     shape = input._type.shape
     axes = axes_of(dims, len(shape))
     results = math.prod([n for i, n in enumerate(shape) if i not in axes])
-    if input._type.inexact and (counted(shape, axes) if results else 0) - correction <= 0:
+    if input._type.inexact and (reduced_count(shape, axes) if results else 0) - correction <= 0:
         warn(
             f"{function}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
@@ -142,7 +144,7 @@ def var(
       dim: the axis or axes.
       unbiased: divide by one less than the number of elements (the default).
       keepdim: keep the axes, with size 1.
-      correction: how much less to divide by, in place of ``unbiased``.
+      correction: divide by the number of elements less this, instead of ``unbiased``.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([1., 3.]).var()
@@ -189,16 +191,16 @@ def std_mean(
 # -- covariances -----------------------------------------------------------------------------------------------------
 
 
-def _check_weights(name: str, weights: Tensor, wanted: str, count: int) -> None:
+def _check_weights(name: str, weights: Tensor, expected: str, count: int) -> None:
     rank, dtype = len(weights._type.shape), weights._type.dtype
     if rank > 1:
         raise RuntimeError(
             f"cov(): expected {name} to have one or fewer dimensions but got {name} with {rank} dimensions"
         )
     integral = not (weights._type.inexact or dtype is dtypes.bool_)
-    if not (integral if wanted == "integral" else dtype.is_floating_point):
+    if not (integral if expected == "integral" else dtype.is_floating_point):
         raise RuntimeError(
-            f"cov(): expected {name} to have {wanted} dtype but got {name} with {dtype.scalar_name} dtype"
+            f"cov(): expected {name} to have {expected} dtype but got {name} with {dtype.scalar_name} dtype"
         )
     if weights._type.numel != count:
         raise RuntimeError(
@@ -211,13 +213,13 @@ def _check_weights(name: str, weights: Tensor, wanted: str, count: int) -> None:
 
 @composite(out=NOT_TAKEN)
 def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-    """The covariances of variables, a row each, of which the columns are observations.
+    """The covariance matrix of variables in rows, with observations in columns.
 
     Arguments:
       input: the observations; a vector is one variable.
-      correction: how much less than the number of observations to divide by.
+      correction: divide by the number of observations less this.
       fweights: how often each observation counts.
-      aweights: how much each observation weighs.
+      aweights: the weight of each observation.
 
     Source: `torch.cov <https://docs.pytorch.org/docs/stable/generated/torch.cov.html>`_.
     """
@@ -230,9 +232,10 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if len(shape) == 2 else reshape(input, (1, -1))
     count = rows._type.shape[1]
-    for name, given, wanted in (("fweights", fweights, "integral"), ("aweights", aweights, "floating point")):
-        if given is not None:
-            _check_weights(name, given, wanted, count)
+    if fweights is not None:
+        _check_weights("fweights", fweights, "integral", count)
+    if aweights is not None:
+        _check_weights("aweights", aweights, "floating point", count)
     weights = fweights
     if aweights is not None:
         weights = aweights if weights is None else weights * aweights
@@ -253,14 +256,14 @@ def cov(input: Array, *, correction: int = 1, fweights: Any = None, aweights: An
         )
     norm = norm.clamp(0) if isinstance(norm, Tensor) else max(norm, 0)
     scaled = centered if weights is None else centered * weights
-    turned = scaled.t().conj() if input._type.dtype.is_complex else scaled.t()
-    product = matmul(centered, turned)
+    transposed = scaled.t().conj() if input._type.dtype.is_complex else scaled.t()
+    product = matmul(centered, transposed)
     return (product / (norm if isinstance(norm, Tensor) else float(norm))).squeeze()
 
 
 @composite(out=NOT_TAKEN)
 def corrcoef(input: Array) -> Tensor:
-    """The correlation coefficients of variables, a row each.
+    """The correlation coefficients of variables in rows.
 
     Source: `torch.corrcoef <https://docs.pytorch.org/docs/stable/generated/torch.corrcoef.html>`_.
     """
@@ -269,21 +272,17 @@ def corrcoef(input: Array) -> Tensor:
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "
             f"{len(input._type.shape)} dimensions"
         )
-    found = cov(input)
-    if not found._type.shape:
-        return found / found
-    deviations = found.diagonal().sqrt()
-    found = found / deviations.view(-1, 1) / deviations.view(1, -1)
-    if not found._type.dtype.is_complex:
-        return found.clamp(-1, 1)
-    return complex(real(found).clamp(-1, 1), imag(found).clamp(-1, 1))
+    coefficients = cov(input)
+    if not coefficients._type.shape:
+        return coefficients / coefficients
+    deviations = coefficients.diagonal().sqrt()
+    coefficients = coefficients / deviations.view(-1, 1) / deviations.view(1, -1)
+    if not coefficients._type.dtype.is_complex:
+        return coefficients.clamp(-1, 1)
+    return complex(real(coefficients).clamp(-1, 1), imag(coefficients).clamp(-1, 1))
 
 
 # -- counts ----------------------------------------------------------------------------------------------------------
-
-
-def _elements(tensor: Tensor) -> np.ndarray:
-    return concrete(tensor._value())
 
 
 _BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
@@ -291,20 +290,20 @@ _BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
 
 @composite(out=NOT_TAKEN)
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each integer from 0 on occurs, or the sums of the weights at its occurrences.
+    """How often each integer from 0 on occurs, or the sum of the weights of its occurrences.
 
     Source: `torch.bincount <https://docs.pytorch.org/docs/stable/generated/torch.bincount.html>`_.
     """
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    values = _elements(input)
+    values = elements(input)
     check_kinds("bincount_cpu", "i", values)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     check_storage((max(int(values.max()) + 1 if values.size else 0, minlength),), dtypes.int64.itemsize)
     if weights is None:
-        return made(np.bincount(values, minlength=minlength), dtypes.int64)
+        return tensor_from_array(np.bincount(values, minlength=minlength), dtypes.int64)
     if weights._type.shape != input._type.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    kept = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
-    return given_by(_BINCOUNT, (input, weights), np.bincount(values, _elements(weights), minlength), dtype=kept)
+    dtype = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64
+    return given_by(_BINCOUNT, (input, weights), np.bincount(values, elements(weights), minlength), dtype=dtype)

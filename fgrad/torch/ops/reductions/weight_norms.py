@@ -12,7 +12,7 @@ from fgrad.torch.ops.table.table import Array, composite, operation
 
 @composite(method=False, out=NOT_TAKEN)
 def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over all dimensions but one, which keeps its place; -1 stands for the norm of all elements.
+    """The norm over all dimensions but one, which keeps its position; with -1, the norm of all elements.
 
     >>> import fgrad.torch as torch
     >>> torch.norm_except_dim(torch.tensor([[3., 4.], [6., 8.]]))
@@ -37,7 +37,7 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
 
 @operation("WeightNormInterfaceBackward0", outputs=("result0", "result1"), kept=("v", "g", "result1"), method=False)
 def _weight_norm_interface(v: Array, g: Array, dim: int = 0) -> Any:
-    """The weight, and the norms of ``v``, where the dimension kept is the first or the last."""
+    """The weight and the norms of ``v`` over all dimensions but the first or the last."""
     axes = tuple(range(1, v.ndim)) if dim == 0 else tuple(range(v.ndim - 1))
     norms = lax.sqrt(jnp.sum(v * v, axes, keepdims=True))
     return v * (g / norms), norms
@@ -45,7 +45,7 @@ def _weight_norm_interface(v: Array, g: Array, dim: int = 0) -> Any:
 
 @composite(method=False)
 def _weight_norm(v: Array, g: Array, dim: int = 0) -> Tensor:
-    """``v`` with norms ``g`` over all dimensions but one; -1 stands for the norm of all elements."""
+    """``v`` with norms ``g`` over all dimensions but one; with -1, over all."""
     tensor: Any = v
     if dim == 0 or dim == tensor.dim() - 1:
         return _weight_norm_interface(tensor.contiguous(), g, dim)[0]

@@ -1,10 +1,10 @@
-"""Slopes of sampled functions, estimated from neighbouring samples."""
+"""Gradients of sampled functions, estimated from neighbouring samples."""
 
 from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.reductions.cumulative import _over, _times
+from fgrad.torch.ops.reductions.cumulative import _over_number, _times_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import Array, composite
@@ -45,23 +45,25 @@ def _check(input: Tensor, spacing: Any, dim: Any, edge_order: int) -> None:
 
 
 def _even(input: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
-    """The slopes along an axis whose samples are equally far apart."""
+    """The gradient along an axis with evenly spaced samples."""
 
     def at(start: int, end: int | None = None) -> Tensor:
         return slice_axis(input, dim, start, end, 1)
 
     n = input.shape[dim]
-    middle = _over(_over(at(2) - at(0, n - 2), step), 2)
+    middle = _over_number(_over_number(at(2) - at(0, n - 2), step), 2)
     if edge_order == 1:
         first, last = at(1, 2) - at(0, 1), at(n - 1) - at(n - 2, n - 1)
     else:
-        first = _times(at(0, 1), -1.5) + _times(at(1, 2), 2.0) - _times(at(2, 3), 0.5)
-        last = _times(at(n - 3, n - 2), 0.5) - _times(at(n - 2, n - 1), 2.0) + _times(at(n - 1), 1.5)
-    return cat((_over(first, step), middle, _over(last, step)), dim)
+        first = _times_number(at(0, 1), -1.5) + _times_number(at(1, 2), 2.0) - _times_number(at(2, 3), 0.5)
+        last = (
+            _times_number(at(n - 3, n - 2), 0.5) - _times_number(at(n - 2, n - 1), 2.0) + _times_number(at(n - 1), 1.5)
+        )
+    return cat((_over_number(first, step), middle, _over_number(last, step)), dim)
 
 
 def _uneven(input: Tensor, dim: int, coordinates: Tensor, edge_order: int) -> Tensor:
-    """The slopes along an axis whose samples lie at coordinates: those of the parabola through three neighbours."""
+    """The gradient along an axis with samples at coordinates: that of the parabola through three neighbours."""
 
     def at(start: int, end: int | None = None) -> Tensor:
         return slice_axis(input, dim, start, end, 1)
@@ -79,26 +81,30 @@ def _uneven(input: Tensor, dim: int, coordinates: Tensor, edge_order: int) -> Te
     middle = weights[0] * at(0, n - 2) + weights[1] * at(1, n - 1) + weights[2] * at(2)
     if edge_order == 1:
         return cat(((at(1, 2) - at(0, 1)) / steps[0], middle, (at(n - 1) - at(n - 2, n - 1)) / steps[-1]), dim)
-    a, b = steps[0], steps[1]
-    first = -(2 * a + b) / (a * (a + b)) * at(0, 1) + (a + b) / (a * b) * at(1, 2) + -a / (b * (a + b)) * at(2, 3)
-    a, b = steps[-2], steps[-1]
+    near, far = steps[0], steps[1]
+    first = (
+        -(2 * near + far) / (near * (near + far)) * at(0, 1)
+        + (near + far) / (near * far) * at(1, 2)
+        + -near / (far * (near + far)) * at(2, 3)
+    )
+    near, far = steps[-2], steps[-1]
     last = (
-        b / (a * (a + b)) * at(n - 3, n - 2)
-        + -(b + a) / (a * b) * at(n - 2, n - 1)
-        + (2 * b + a) / (b * (a + b)) * at(n - 1)
+        far / (near * (near + far)) * at(n - 3, n - 2)
+        + -(far + near) / (near * far) * at(n - 2, n - 1)
+        + (2 * far + near) / (far * (near + far)) * at(n - 1)
     )
     return cat((first, middle, last), dim)
 
 
 @composite(method=False, out=NOT_TAKEN)
 def gradient(input: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The slopes of a sampled function along each axis, estimated by second-order central differences.
+    """The gradient of a sampled function along each axis, estimated by second-order central differences.
 
     Arguments:
       input: the samples.
-      spacing: how far they are apart: a number, a number for each axis, or a tensor of coordinates for each axis.
+      spacing: their distance: a number, a number for each axis, or a tensor of coordinates for each axis.
       dim: the axis or axes; all if None.
-      edge_order: whether the slopes at the ends are of first or second order.
+      edge_order: the order of the estimate at the ends: 1 or 2.
 
     Raises:
       RuntimeError: the number of spacings is not that of axes, or an axis is too short.
@@ -119,8 +125,8 @@ def gradient(input: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int
     if any(input.shape[axis] < edge_order + 1 for axis in axes):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     steps: Any = spacing if isinstance(spacing, list | tuple) else [1 if spacing is None else spacing] * len(axes)
-    found = []
+    gradients = []
     for axis, step in zip(axes, steps, strict=True):
-        slopes: Any = _uneven if isinstance(step, Tensor) else _even
-        found.append(slopes(input, axis, step, edge_order))
-    return tuple(found)
+        estimate: Any = _uneven if isinstance(step, Tensor) else _even
+        gradients.append(estimate(input, axis, step, edge_order))
+    return tuple(gradients)

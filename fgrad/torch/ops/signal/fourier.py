@@ -1,4 +1,4 @@
-"""Fourier transforms: three operations, real to complex and back, and the functions of ``torch.fft`` made of them."""
+"""Fourier transforms: three operations, and the functions of ``torch.fft`` made of them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,20 +12,20 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.copying import converted, laid_out
-from fgrad.torch.ops.creation.creation import made
-from fgrad.torch.ops.table.answers import UNLISTED
+from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, floating, of_kind
 from fgrad.torch.ops.table.overloads import Overload, overload
-from fgrad.torch.ops.table.table import TABLE, Array, Said, composite, write_all
+from fgrad.torch.ops.table.table import TABLE, Array, RowOptions, composite, write_outputs
 from fgrad.torch.ops.views.rearranging import roll
 from fgrad.torch.ops.views.views import slice_axis, wrap_dim
 
-#: 0: no scaling; 1: divided by the root of the number of points; 2: divided by that number
+#: PyTorch's codes of scaling: none, by the square root of the number of points, by their number
 _NONE, _BY_ROOT_N, _BY_N = 0, 1, 2
 
 
-def _fft(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return composite(method=False, function=False, name=name, namespace="fft", **said)
+def _fft(name: str | None = None, **options: Unpack[RowOptions]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return composite(method=False, function=False, name=name, namespace="fft", **options)
 
 
 # -- operations ------------------------------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ def _points(shape: Sequence[int], dims: Ints) -> int:
 
 @overload("_fft_r2c", "FftR2CBackward0", kept=("self",))
 def _fft_r2c(input: Array, dim: Any, normalization: int, onesided: bool) -> Any:
-    found = jnp.fft.rfftn(input, axes=dim) if onesided else jnp.fft.fftn(input, axes=dim)
-    return _scaled(found, _points(input.shape, dim), normalization)
+    transform = jnp.fft.rfftn(input, axes=dim) if onesided else jnp.fft.fftn(input, axes=dim)
+    return _scaled(transform, _points(input.shape, dim), normalization)
 
 
 @overload("_fft_c2c", "FftC2CBackward0")
@@ -56,8 +56,8 @@ def _fft_c2c(input: Array, dim: Any, normalization: int, forward: bool) -> Any:
 @overload("_fft_c2r", "FftC2RBackward0")
 def _fft_c2r(input: Array, dim: Any, normalization: int, last_dim_size: int) -> Any:
     sizes = [input.shape[d] for d in dim[:-1]] + [last_dim_size]
-    found = jnp.fft.irfftn(input, sizes, axes=dim, norm="forward")
-    return _scaled(found, math.prod(sizes), normalization)
+    signal = jnp.fft.irfftn(input, sizes, axes=dim, norm="forward")
+    return _scaled(signal, math.prod(sizes), normalization)
 
 
 @overload("constant_pad_nd", "ConstantPadNdBackward0")
@@ -65,7 +65,7 @@ def _zeros_after(input: Array, pad: Any) -> Any:
     return lax.pad(input, jnp.zeros((), input.dtype), [(0, n, 0) for n in pad])
 
 
-# -- what the functions share ----------------------------------------------------------------------------------------
+# -- shared parts ----------------------------------------------------------------------------------------------------
 
 
 def _normalization(norm: str | None, forward: bool) -> int:
@@ -79,16 +79,16 @@ def _normalization(norm: str | None, forward: bool) -> int:
 
 
 def _run(transform: Overload, input: Tensor, dims: Ints, *params: Any) -> Tensor:
-    """The transform; its axes lie innermost in memory, as PyTorch's kernels leave them."""
-    found = apply(transform.operation, (input,), (dims, *params))
-    shape = found._type.shape
+    """The transform, with its axes innermost in memory as PyTorch's kernels leave them."""
+    spectrum = apply(transform.operation, (input,), (dims, *params))
+    shape = spectrum._type.shape
     inner = sorted(dims) if transform is _fft_c2c else [*sorted(dims[:-1]), dims[-1]]
     order = [*(i for i in range(len(shape)) if i not in dims), *inner]
     steps = contiguous_strides(tuple([shape[i] for i in order]))
     strides = [0] * len(shape)
     for step, axis in zip(steps, order, strict=True):
         strides[axis] = step
-    return laid_out(found, tuple(strides))
+    return laid_out(spectrum, tuple(strides))
 
 
 def _promoted(input: Tensor, to_complex: bool) -> Tensor:
@@ -102,13 +102,13 @@ def _promoted(input: Tensor, to_complex: bool) -> Tensor:
 
 
 def _resized(input: Tensor, dims: Ints, sizes: Sequence[int]) -> Tensor:
-    """Axes cut, or filled up with zeros, to given sizes."""
+    """Axes cut or padded with zeros to the given sizes."""
     pad = [0] * len(input._type.shape)
     for d, n in zip(dims, sizes, strict=True):
-        have = input._type.shape[d]
-        if n < have:
+        size = input._type.shape[d]
+        if n < size:
             input = slice_axis(input, d, 0, n, 1)
-        pad[d] = max(0, n - have)
+        pad[d] = max(0, n - size)
     return _zeros_after(input, tuple(pad)) if any(pad) else input
 
 
@@ -122,7 +122,7 @@ def _checked_size(n: int) -> int:
     return n
 
 
-def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool, onesided: bool) -> Tensor:
+def _to_complex(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool, onesided: bool) -> Tensor:
     """A transform along one axis to complex numbers."""
     axis = _axis(input, dim)
     size = _checked_size(input._type.shape[axis] if n is None else n)
@@ -130,8 +130,8 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool
     scaling = _normalization(norm, forward)
     if input._type.dtype.is_complex:
         return _run(_fft_c2c, input, (axis,), scaling, forward)
-    found = _run(_fft_r2c, input, (axis,), scaling, onesided)
-    return found if forward else found.conj()
+    spectrum = _run(_fft_r2c, input, (axis,), scaling, onesided)
+    return spectrum if forward else spectrum.conj()
 
 
 def _to_real(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) -> Tensor:
@@ -159,29 +159,29 @@ def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = No
 
     Arguments:
       input: the tensor.
-      n: the number of points: the axis is cut, or filled up with zeros.
+      n: the number of points, to which the axis is cut or padded with zeros.
       dim: the axis.
-      norm: "backward" scales the inverse, "forward" this one, "ortho" both.
+      norm: "backward" scales the inverse transform, "forward" this one, "ortho" both.
 
     Source: `torch.fft.fft <https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html>`_.
     """
-    return _one(_promoted(input, False), n, dim, norm, True, False)
+    return _to_complex(_promoted(input, False), n, dim, norm, True, False)
 
 
 @_fft(autocast="fp32", out=of_kind("ifft", "complex"))
 def ifft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``."""
-    return _one(_promoted(input, False), n, dim, norm, False, False)
+    return _to_complex(_promoted(input, False), n, dim, norm, False, False)
 
 
 @_fft(autocast="fp32", out=of_kind("rfft", "complex"))
 def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The first half of the transform of real numbers, which determines the other.
+    """The first half of the transform of real numbers, which determines the other half.
 
     Source: `torch.fft.rfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfft.html>`_.
     """
     _check_real("rfft", input)
-    return _one(_promoted(input, False), n, dim, norm, True, True)
+    return _to_complex(_promoted(input, False), n, dim, norm, True, True)
 
 
 @_fft(autocast="fp32", out=of_kind("irfft", "floating point"))
@@ -192,7 +192,7 @@ def irfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @_fft(autocast="fp32", out=of_kind("hfft", "floating point"))
 def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform of numbers whose other half is their conjugate mirror image; it is real.
+    """The real transform of Hermitian numbers, of which the first half is given.
 
     Source: `torch.fft.hfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.hfft.html>`_.
     """
@@ -203,7 +203,7 @@ def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = N
 def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``."""
     _check_real("ihfft", input)
-    return _one(_promoted(input, False), n, dim, norm, False, True)
+    return _to_complex(_promoted(input, False), n, dim, norm, False, True)
 
 
 # -- several axes ----------------------------------------------------------------------------------------------------
@@ -212,26 +212,26 @@ def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = 
 def _axes_and_sizes(input: Tensor, s: Any, dim: Any) -> tuple[Ints, list[int]]:
     shape = input._type.shape
     rank = len(shape)
-    given = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    wanted = None if s is None else (s,) if isinstance(s, int) else tuple(s)
     if dim is not None:
         dims = tuple([wrap_dim(d, rank, scalar=False) for d in ((dim,) if isinstance(dim, int) else dim)])
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
-        if given is not None and len(given) != len(dims):
+        if wanted is not None and len(wanted) != len(dims):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
     else:
-        dims = tuple(range(0 if given is None else max(0, rank - len(given)), rank))
-    if given is not None and len(given) > rank:
-        raise RuntimeError(f"Got shape with {len(given)} values but input tensor only has {rank} dimensions.")
+        dims = tuple(range(0 if wanted is None else max(0, rank - len(wanted)), rank))
+    if wanted is not None and len(wanted) > rank:
+        raise RuntimeError(f"Got shape with {len(wanted)} values but input tensor only has {rank} dimensions.")
     sizes = [shape[d] for d in dims]
-    if given is not None:
-        sizes = [have if n == -1 else n for have, n in zip(sizes, given, strict=True)]
+    if wanted is not None:
+        sizes = [size if n == -1 else n for size, n in zip(sizes, wanted, strict=True)]
     for n in sizes:
         _checked_size(n)
     return dims, sizes
 
 
-def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
+def _over_axes(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
     dims, sizes = _axes_and_sizes(input, s, dim)
     input = _resized(_promoted(input, True), dims, sizes)
     return _run(_fft_c2c, input, dims, _normalization(norm, forward), forward) if dims else input.clone()
@@ -243,13 +243,13 @@ def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) 
 
     Source: `torch.fft.fftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftn.html>`_.
     """
-    return _several(input, s, dim, norm, True)
+    return _over_axes(input, s, dim, norm, True)
 
 
 @_fft(autocast="fp32", out=of_kind("fftn", "complex"))
 def ifftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``."""
-    return _several(input, s, dim, norm, False)
+    return _over_axes(input, s, dim, norm, False)
 
 
 @_fft(autocast="fp32", out=of_kind("rfftn", "complex"))
@@ -265,10 +265,10 @@ def rfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None)
     return _run(_fft_r2c, _resized(_promoted(input, False), dims, sizes), dims, _normalization(norm, True), True)
 
 
-def _last(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
-    """The size of the last axis of a real result whose half is given."""
-    given = None if s is None else (s,) if isinstance(s, int) else tuple(s)
-    size = given[-1] if given is not None and given[-1] != -1 else 2 * (input._type.shape[dims[-1]] - 1)
+def _real_size(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
+    """The size of the last axis of a real result; sets that of the half spectrum in ``sizes``."""
+    wanted = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    size = wanted[-1] if wanted is not None and wanted[-1] != -1 else 2 * (input._type.shape[dims[-1]] - 1)
     _checked_size(size)
     sizes[-1] = size // 2 + 1
     return size
@@ -280,7 +280,7 @@ def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None
     dims, sizes = _axes_and_sizes(input, s, dim)
     if not dims:
         raise RuntimeError("irfftn must transform at least one axis")
-    size = _last(input, s, dims, sizes)
+    size = _real_size(input, s, dims, sizes)
     input = _resized(_promoted(input, True), dims, sizes)
     return _run(_fft_c2r, input, dims, _normalization(norm, False), size)
 
@@ -294,12 +294,12 @@ def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None)
     dims, sizes = _axes_and_sizes(input, s, dim)
     if not dims:
         raise RuntimeError("hfftn must transform at least one axis")
-    size = _last(input, s, dims, sizes)
-    found = _resized(_promoted(input, True), dims, sizes)
+    size = _real_size(input, s, dims, sizes)
+    spectrum = _resized(_promoted(input, True), dims, sizes)
     scaling = _normalization(norm, True)
     if len(dims) > 1:
-        found = _run(_fft_c2c, found, dims[:-1], scaling, True)
-    return _run(_fft_c2r, found.conj(), dims[-1:], scaling, size)
+        spectrum = _run(_fft_c2c, spectrum, dims[:-1], scaling, True)
+    return _run(_fft_c2r, spectrum.conj(), dims[-1:], scaling, size)
 
 
 @_fft(out=of_kind("ihfftn", "complex"))
@@ -311,16 +311,16 @@ def ihfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None
     if not dims:
         raise RuntimeError("ihfftn must transform at least one axis")
     scaling = _normalization(norm, False)
-    found = _run(_fft_r2c, _resized(_promoted(input, False), dims, sizes), dims[-1:], scaling, True)
+    spectrum = _run(_fft_r2c, _resized(_promoted(input, False), dims, sizes), dims[-1:], scaling, True)
     if len(dims) == 1:
-        return found.conj()
-    return _run(_fft_c2c, found.conj_physical(), dims[:-1], scaling, False)
+        return spectrum.conj()
+    return _run(_fft_c2c, spectrum.conj_physical(), dims[:-1], scaling, False)
 
 
 def _planar(transform: Callable[..., Tensor], name: str) -> None:
-    of_many = TABLE[f"fft.{name[:-1]}n"]
+    row = TABLE[f"fft.{name[:-1]}n"]
 
-    @_fft(name, out=of_many.out, autocast=of_many.autocast)
+    @_fft(name, out=row.out, autocast=row.autocast)
     def planar(input: Array, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
         return transform(input, s, dim, norm)
 
@@ -336,10 +336,10 @@ for _transform, _name in (
 # -- frequencies -----------------------------------------------------------------------------------------------------
 
 
-def _frequencies(places: np.ndarray, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.argument(dtype, "fftfreq")
-    factor = wanted.numpy.type(1 / (n * d)) if n else 1
-    return made(places.astype(wanted.numpy) * factor, wanted, device, requires_grad)
+def _frequencies(indices: np.ndarray, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    element_type = dtypes.get_default_dtype() if dtype is None else dtypes.argument(dtype, "fftfreq")
+    factor = element_type.numpy.type(1 / (n * d)) if n else 1
+    return tensor_from_array(indices.astype(element_type.numpy) * factor, element_type, device, requires_grad)
 
 
 @_fft(dispatch=UNLISTED, out=floating("fftfreq requires a floating point or complex dtype"))
@@ -357,9 +357,9 @@ def fftfreq(
 
     Source: `torch.fft.fftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftfreq.html>`_.
     """
-    places = np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
-    found = _frequencies(places, n, d, dtype, device, requires_grad)
-    return found if out is None else write_all("fft.fftfreq", None, (), found, out)
+    indices = np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
+    frequencies = _frequencies(indices, n, d, dtype, device, requires_grad)
+    return frequencies if out is None else write_outputs("fft.fftfreq", None, (), frequencies, out)
 
 
 @_fft(dispatch=UNLISTED, out=floating("rfftfreq requires a floating point or complex dtype"))
@@ -377,15 +377,15 @@ def rfftfreq(
 
     Source: `torch.fft.rfftfreq <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftfreq.html>`_.
     """
-    found = _frequencies(np.arange(n // 2 + 1), n, d, dtype, device, requires_grad)
-    return found if out is None else write_all("fft.rfftfreq", None, (), found, out)
+    frequencies = _frequencies(np.arange(n // 2 + 1), n, d, dtype, device, requires_grad)
+    return frequencies if out is None else write_outputs("fft.rfftfreq", None, (), frequencies, out)
 
 
-def _shifted(input: Tensor, dim: Any, back: bool) -> Tensor:
+def _shifted(input: Tensor, dim: Any, inverse: bool) -> Tensor:
     shape = input._type.shape
     dims = tuple(range(len(shape))) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     sizes = [shape[wrap_dim(d, len(shape))] for d in dims]
-    return roll(input, tuple([(n + 1) // 2 if back else n // 2 for n in sizes]), dims)
+    return roll(input, tuple([(n + 1) // 2 if inverse else n // 2 for n in sizes]), dims)
 
 
 @_fft(out=NOT_TAKEN)

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: the spectra of stretches of a signal, and the signal back from them.
+"""Short-time Fourier transforms: the spectra of a signal's frames, and the signal back from them.
 
 Source: https://docs.pytorch.org/docs/2.13/generated/torch.stft.html
 """
@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.torch.ops.creation.creation import ones
 from fgrad.torch.ops.signal.fourier import fft, ifft, irfft, rfft
-from fgrad.torch.ops.table.answers import IN_PYTHON, METHOD_IN_PYTHON, Dispatch
+from fgrad.torch.ops.table.dispatch import IN_PYTHON, METHOD_IN_PYTHON, Dispatch
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.complex_views import view_as_complex, view_as_real
@@ -27,23 +27,24 @@ _ASK_FOR_IT = (
 
 
 def _shown(tensor: Tensor, braces: bool = False) -> str:
-    """A tensor as the kernels' errors name it."""
+    """A tensor as PyTorch's errors print it."""
     sizes = list(tensor.shape)
     name = tensor_type_name(tensor.dtype.scalar_name)
     return f"{name}{{{sizes}}}" if braces else f"{name}{sizes}"
 
 
-def _listed(**given: Any) -> str:
-    """The arguments of a call as the kernels' errors list them."""
+def _listed(**arguments: Any) -> str:
+    """The arguments of a call as PyTorch's errors list them."""
     shown = {
-        k: _shown(v, True) if isinstance(v, Tensor) else int(v) if isinstance(v, bool) else v for k, v in given.items()
+        name: _shown(value, True) if isinstance(value, Tensor) else int(value) if isinstance(value, bool) else value
+        for name, value in arguments.items()
     }
     return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
 @frozen
-class _Frames:
-    """The stretches of a signal that are transformed: how long they are, how far apart, and how they are weighted."""
+class _Framing:
+    """How a signal is cut into frames: their size and distance, and the window, which may be shorter."""
 
     size: int
     hop: int
@@ -60,7 +61,7 @@ class _Frames:
             raise RuntimeError(text)
 
     def weights(self, like: Tensor) -> Tensor | None:
-        """A weight for each element of a stretch; None if all are 1."""
+        """A weight for each element of a frame; None if all are 1."""
         window = self.window
         if self.length == self.size:
             return window
@@ -76,20 +77,20 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The spectra of stretches of a signal, frequencies before stretches.
+    """The spectra of the overlapping frames of a signal, with shape (frequencies, frames).
 
     Arguments:
-      input: a signal, or several of them.
-      n_fft: how long the stretches are.
-      hop_length: how far apart they begin; a quarter of ``n_fft`` by default.
-      win_length: how long the window is, ``n_fft`` by default; a shorter one stands in the middle.
-      window: the weights of a stretch's elements.
-      center: pad the signal so that the stretches' middles begin at its first element.
-      pad_mode: how it is padded, as ``torch.nn.functional.pad`` has it.
-      normalized: divide by the root of ``n_fft``.
-      onesided: leave out the frequencies that follow from the others; by default so for real signals and windows.
-      return_complex: whether the spectra are complex numbers, or pairs of real ones.
-      align_to_window: without ``center``, let the first window, not the first stretch, begin at the first element.
+      input: a signal, or a batch of them.
+      n_fft: the size of the frames.
+      hop_length: the distance of their starts; a quarter of ``n_fft`` by default.
+      win_length: the size of the window, ``n_fft`` by default; a shorter one is centred in the frame.
+      window: the weights of a frame's elements.
+      center: pad the signal so that the first frame is centred at its first element.
+      pad_mode: how it is padded: a mode of ``torch.nn.functional.pad``.
+      normalized: divide by the square root of ``n_fft``.
+      onesided: leave out the frequencies that follow from the others; the default for real signals and windows.
+      return_complex: whether the spectra are complex numbers or pairs of real ones.
+      align_to_window: without ``center``, start the first window, not the first frame, at the first element.
 
     Raises:
       RuntimeError: the lengths do not fit, or ``return_complex`` is not given for a real signal.
@@ -114,13 +115,13 @@ def stft(
             f"torch.hamming_window are recommended to reduce spectral leakage.{_ASK_FOR_IT}",
         )
     length = n_fft if win_length is None else win_length
-    frames = _Frames(n_fft, n_fft >> 2 if hop_length is None else hop_length, length, window)
-    given = _listed(
-        n_fft=n_fft, hop_length=frames.hop, win_length=frames.length, window=window, normalized=bool(normalized),
+    framing = _Framing(n_fft, n_fft >> 2 if hop_length is None else hop_length, length, window)
+    arguments = _listed(
+        n_fft=n_fft, hop_length=framing.hop, win_length=framing.length, window=window, normalized=bool(normalized),
         onesided=onesided, return_complex=return_complex, align_to_window=align_to_window,
     )  # fmt: skip
-    _check_signal(input, frames, f"stft({_shown(input)}, {given}) : ")
-    real = not (input.is_complex() or frames.complex)
+    _check_signal(input, framing, f"stft({_shown(input)}, {arguments}) : ")
+    real = not (input.is_complex() or framing.complex)
     if return_complex is None and real:
         raise RuntimeError(
             "stft requires the return_complex parameter be given for real inputs, and will further require that "
@@ -134,46 +135,46 @@ def stft(
         )
     if onesided and not real:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
-    single = input.dim() == 1
-    signal = input.unsqueeze(0) if single else input
+    unbatched = input.dim() == 1
+    signal = input.unsqueeze(0) if unbatched else input
     if align_to_window:
-        before = (n_fft - frames.length) // 2
-        signal = pad(signal, (before, n_fft - frames.length - before))
-    pieces = signal.unfold(1, n_fft, frames.hop)
-    weights = frames.weights(input)
-    pieces = pieces if weights is None else pieces * weights
+        before = (n_fft - framing.length) // 2
+        signal = pad(signal, (before, n_fft - framing.length - before))
+    frames = signal.unfold(1, n_fft, framing.hop)
+    weights = framing.weights(input)
+    frames = frames if weights is None else frames * weights
     norm = "ortho" if normalized else "backward"
     transform = rfft if real and onesided is not False else fft
-    spectra = transform(pieces, norm=norm).transpose_(1, 2)
-    found = spectra.squeeze_(0) if single else spectra
-    return found if return_complex or (return_complex is None and not real) else view_as_real(found)
+    spectra = transform(frames, norm=norm).transpose_(1, 2)
+    result = spectra.squeeze_(0) if unbatched else spectra
+    return result if return_complex or (return_complex is None and not real) else view_as_real(result)
 
 
-def _check_signal(input: Tensor, frames: _Frames, call: str) -> None:
+def _check_signal(input: Tensor, framing: _Framing, call: str) -> None:
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"{call}expected a tensor of floating point or complex values")
     if input.dim() not in (1, 2):
         raise RuntimeError(f"{call}expected a 1D or 2D tensor")
     length = input.shape[-1]
-    if not 0 < frames.size <= length:
-        raise RuntimeError(f"{call}expected 0 < n_fft < {length}, but got n_fft={frames.length}")
-    if frames.hop <= 0:
-        raise RuntimeError(f"{call}expected hop_length > 0, but got hop_length={frames.hop}")
-    if not 0 < frames.length <= frames.size:
-        raise RuntimeError(f"{call}expected 0 < win_length <= n_fft, but got win_length={frames.length}")
-    size = [] if frames.window is None else list(frames.window.shape)
-    frames.check_window(
-        f"{call}expected a 1D window tensor of size equal to win_length={frames.length}, but got window with size "
+    if not 0 < framing.size <= length:
+        raise RuntimeError(f"{call}expected 0 < n_fft < {length}, but got n_fft={framing.length}")
+    if framing.hop <= 0:
+        raise RuntimeError(f"{call}expected hop_length > 0, but got hop_length={framing.hop}")
+    if not 0 < framing.length <= framing.size:
+        raise RuntimeError(f"{call}expected 0 < win_length <= n_fft, but got win_length={framing.length}")
+    size = [] if framing.window is None else list(framing.window.shape)
+    framing.check_window(
+        f"{call}expected a 1D window tensor of size equal to win_length={framing.length}, but got window with size "
         f"{size}"
     )
 
 
 @overload("unfold_backward", "UnfoldBackwardBackward0")
-def _overlapped(pieces: Array, length: int, step: int) -> Any:
-    """The sum of pieces (N, pieces, size), each ``step`` after the one before, in a row of a length."""
-    batch, count, size = pieces.shape
-    places = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
-    return jnp.zeros((batch, length), pieces.dtype).at[:, places].add(pieces, mode="promise_in_bounds")
+def _overlapped(frames: Array, length: int, step: int) -> Any:
+    """The sum of overlapping frames (N, frames, size), whose starts are at multiples of ``step``."""
+    batch, count, size = frames.shape
+    indices = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
+    return jnp.zeros((batch, length), frames.dtype).at[:, indices].add(frames, mode="promise_in_bounds")
 
 
 @composite(dispatch=Dispatch(method=METHOD_IN_PYTHON))
@@ -182,15 +183,15 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The signal whose spectra ``stft`` gave, with the same arguments: of all signals the one with the closest spectra.
+    """The inverse of ``stft`` with the same arguments: the signal whose spectra are closest.
 
     Arguments:
-      input: the spectra, complex numbers.
-      length: how long the signal is; it is cut, or filled up with zeros.
+      input: the complex spectra.
+      length: the length of the signal, which is cut or padded with zeros.
       return_complex: whether the signal is complex.
 
     Raises:
-      RuntimeError: the lengths do not fit, or the windows leave elements without weight.
+      RuntimeError: the lengths do not fit, or the windows give some elements no weight.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([1., 2., 3., 4.])
@@ -208,71 +209,71 @@ def istft(
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
-    frames = _Frames(
+    framing = _Framing(
         n_fft, n_fft >> 2 if hop_length is None else hop_length, n_fft if win_length is None else win_length, window
     )
-    given = _listed(
-        n_fft=n_fft, hop_length=frames.hop, win_length=frames.length, window=window, center=bool(center),
+    arguments = _listed(
+        n_fft=n_fft, hop_length=framing.hop, win_length=framing.length, window=window, center=bool(center),
         normalized=bool(normalized), onesided=onesided, length=length, return_complex=bool(return_complex),
     )  # fmt: skip
-    call = f"istft({_shown(input)}, {given}) "
+    call = f"istft({_shown(input)}, {arguments}) "
     pairs = view_as_real(input.resolve_conj())
     count, frequencies = pairs.size(-2), pairs.size(-3)
-    one = frequencies != n_fft if onesided is None else onesided
-    _check_spectra(pairs, frames, one, f"{call}: ")
+    half = frequencies != n_fft if onesided is None else onesided
+    _check_spectra(pairs, framing, half, f"{call}: ")
     if pairs.dim() == 3:
         pairs = pairs.unsqueeze(0)
     spectra = view_as_complex(pairs.transpose(1, 2))
     norm = "ortho" if normalized else "backward"
-    pieces = _pieces(spectra, frames, one, return_complex, norm)
-    weights = frames.weights(pieces)
+    frames = _frames(spectra, framing, half, return_complex, norm)
+    weights = framing.weights(frames)
     if weights is None:
-        weights = ones((n_fft,), dtype=pieces.dtype, device=pieces.device)
-    whole = n_fft + frames.hop * (count - 1)
-    signal = _overlapped(pieces * weights.view(1, 1, n_fft), whole, frames.hop)
-    envelope = _overlapped(weights.pow(2).expand(1, count, n_fft), whole, frames.hop)
+        weights = ones((n_fft,), dtype=frames.dtype, device=frames.device)
+    total = n_fft + framing.hop * (count - 1)
+    signal = _overlapped(frames * weights.view(1, 1, n_fft), total, framing.hop)
+    envelope = _overlapped(weights.pow(2).expand(1, count, n_fft), total, framing.hop)
     start = n_fft // 2 if center else 0
-    end = start + length if length is not None else whole - n_fft // 2 if center else whole
+    end = start + length if length is not None else total - n_fft // 2 if center else total
     signal, envelope = slice_axis(signal, 1, start, end, 1), slice_axis(envelope, 1, start, end, 1)
     if envelope.abs().min() < 1e-11:
         raise RuntimeError(f"{call}window overlap add min: 1\n[ CPUBoolType{{}} ]")
-    found = signal / envelope
+    result = signal / envelope
     if input.dim() == 2:
-        found = found.squeeze(0)
-    if end > whole:
+        result = result.squeeze(0)
+    if end > total:
         warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
         )
-        found = pad(found, (0, end - whole))
-    return found
+        result = pad(result, (0, end - total))
+    return result
 
 
-def _check_spectra(pairs: Tensor, frames: _Frames, onesided: bool, call: str) -> None:
+def _check_spectra(pairs: Tensor, framing: _Framing, onesided: bool, call: str) -> None:
     if pairs.numel() == 0:
         raise RuntimeError(f"{call}input tensor cannot be empty.")
     if pairs.dim() not in (3, 4):
         raise RuntimeError(f"{call}expected a tensor with 3 or 4 dimensions, but got {pairs.dim()}")
     frequencies = pairs.shape[-3]
-    if frequencies != (frames.size // 2 + 1 if onesided else frames.size):
+    if frequencies != (framing.size // 2 + 1 if onesided else framing.size):
         raise RuntimeError(
             f"{call}expected the frequency dimension (3rd to the last) of the input tensor to match "
             f"{'n_fft / 2 + 1 when onesided=True' if onesided else 'n_fft when onesided=False'}, but got {frequencies}"
         )
-    if not 0 < frames.hop <= frames.length:
+    if not 0 < framing.hop <= framing.length:
         raise RuntimeError(f"{call}expected 0 < hop_length <= win_length")
-    if not 0 < frames.length <= frames.size:
+    if not 0 < framing.length <= framing.size:
         raise RuntimeError(f"{call}expected 0 < win_length <= n_fft")
-    frames.check_window(f"{call}Invalid window shape. window has to be 1D and length of `win_length`")
+    framing.check_window(f"{call}Invalid window shape. window has to be 1D and length of `win_length`")
 
 
-def _pieces(spectra: Tensor, frames: _Frames, onesided: bool, return_complex: bool, norm: str) -> Tensor:
-    """The stretches that have these spectra, not yet added up."""
+def _frames(spectra: Tensor, framing: _Framing, onesided: bool, return_complex: bool, norm: str) -> Tensor:
+    """The frames with these spectra, before they are summed."""
     if return_complex:
         if onesided:
             raise RuntimeError("Cannot have onesided output if window or input is complex")
         return ifft(spectra, norm=norm)
-    if frames.complex:
+    if framing.complex:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
-    half = spectra if onesided else spectra[..., : frames.size // 2 + 1]
-    return irfft(half, frames.size, norm=norm)
+    half = spectra if onesided else spectra[..., : framing.size // 2 + 1]
+    return irfft(half, framing.size, norm=norm)

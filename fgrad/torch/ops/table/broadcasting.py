@@ -1,6 +1,6 @@
-"""Operands of one shape, and rules of functions that do not know of broadcasting."""
+"""Broadcasting of operands, and derivative rules that need not handle it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -25,13 +25,19 @@ def aligned(*arrays: Any) -> list[Any]:
     return jnp.broadcast_arrays(*arrays)
 
 
+def sum_to(ct: Any, shape: Sequence[int]) -> Any:
+    """The cotangent of an array of a shape from that of the array broadcast."""
+    ct = jnp.sum(ct, tuple(range(ct.ndim - len(shape))))
+    axes = tuple([i for i, n in enumerate(shape) if n == 1 != ct.shape[i]])
+    return jnp.sum(ct, axes, keepdims=True)
+
+
 def derivative(
     vjp: Callable[..., Any], jvp: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give an elementwise function the pull-back ``vjp(ct, out, *arrays)``, which reads what PyTorch's reads.
 
-    The push-forward is its transpose unless one is given.  Shapes are made one outside, so that neither knows of
-    broadcasting.
+    The push-forward is its transpose unless one is given.  Arrays are broadcast outside, so neither handles it.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

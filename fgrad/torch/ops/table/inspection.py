@@ -1,11 +1,11 @@
-"""What tensors are, as functions: their element types, sizes and kinds."""
+"""Functions that ask what a tensor is: its element type, size and kind."""
 
 from typing import Any
 
 from fgrad.mutable.operation.operands import promoted
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
-from fgrad.torch.ops.table.answers import CLOSED, UNLISTED
+from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import NUMBERS, Array, composite
 
@@ -100,7 +100,7 @@ def is_neg(input: Array) -> bool:
 
 @composite(method=False, dispatch=CLOSED)
 def typename(obj: Any, /) -> str:
-    """The name of what an object is: of a tensor the class for its element type, else of its class.
+    """The name of an object's class; of a tensor, the name of the class for its element type.
 
     >>> import fgrad.torch as torch
     >>> torch.typename(torch.ones(2)), torch.typename(3)

@@ -1,4 +1,4 @@
-"""How the functions of ``torch.nn.functional`` and the operations behind them are entered in the table."""
+"""How the functions of ``torch.nn.functional`` and their operations are entered in the table."""
 
 import functools
 import inspect
@@ -8,59 +8,66 @@ from typing import Any, Unpack
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.kinds import check_wide as check_wide, is_half as is_half, single as single
-from fgrad.torch.ops.table.table import Said, composite, operation, operation_of
+from fgrad.torch.ops.table.kinds import (
+    check_floating as check_floating,
+    check_wide as check_wide,
+    is_half as is_half,
+    single as single,
+)
+from fgrad.torch.ops.table.table import RowOptions, composite, operation, operation_of
 
 NAMESPACE = "nn.functional"
 
 
-def functional(public: Callable[..., Any] | None = None, **said: Unpack[Said]) -> Callable[..., Any]:
-    """Enter a function of tensors as one of ``torch.nn.functional``; ``said`` as in ``composite``."""
-    enter = composite(method=False, function=False, namespace=NAMESPACE, **said)
+def functional(public: Callable[..., Any] | None = None, **options: Unpack[RowOptions]) -> Callable[..., Any]:
+    """Enter a function of tensors in ``torch.nn.functional``; ``options`` as in ``composite``."""
+    enter = composite(method=False, function=False, namespace=NAMESPACE, **options)
     return enter if public is None else enter(public)
 
 
 def kernel(node: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of arrays as an operation that no user calls by its name; ``settings`` as in ``operation``."""
+    """Enter a function of arrays as an operation without a public name; ``settings`` as in ``operation``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
-        known_as = array_function.__name__.removeprefix("_")
-        return operation(node, known_as=known_as, method=False, function=False, **settings)(array_function)
+        error_name = array_function.__name__.removeprefix("_")
+        return operation(node, error_name=error_name, method=False, function=False, **settings)(array_function)
 
     return enter
 
 
 def by_rank(name: str, parameter: str) -> Callable[..., str]:
-    """The name of a node, in which the number of elements of a parameter stands for {}."""
+    """The name of a node, with {} replaced by the number of elements of a parameter."""
     return lambda types, params: name.format(len(params[parameter]))
 
 
-def written(kernel: Callable[..., Any], input: Tensor, *params: Any) -> Tensor:
-    """Run an operation of one tensor in place; the parameters stand in the operation's order."""
+def run_inplace(kernel: Callable[..., Any], input: Tensor, *params: Any) -> Tensor:
+    """Run an operation of one tensor in place, with its parameters in its own order."""
     return apply_inplace(operation_of(kernel), (input,), params)
 
 
 def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function raise PyTorch's error for an argument that is no tensor.
+    """Make a function raise PyTorch's error for arguments that are not tensors.
 
     Arguments:
       kernel: the name of PyTorch's kernel and its parameters, in its order: ``"embedding(weight, indices=input)"``.
-        What is not a tensor is "_"; one that may be None ends in "?"; what follows "=" is the function's name of it.
+        "_" stands for a parameter that is not a tensor, "?" ends one that may be None, and the function's own name of
+        one follows "=".
     """
-    called, _, parameters = kernel.removesuffix(")").partition("(")
+    error_name, _, parameters = kernel.removesuffix(")").partition("(")
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         names = list(inspect.signature(function).parameters)
         tensors = []
         for position, parameter in enumerate(parameters.split(", "), 1):
             if parameter != "_":
-                name, _, own = parameter.removesuffix("?").partition("=")
-                tensors.append((names.index(own or name), own or name, parameter[-1] == "?", name, position))
+                name, _, parameter_name = parameter.removesuffix("?").partition("=")
+                tensors.append(
+                    (names.index(parameter_name or name), parameter_name or name, parameter[-1] == "?", name, position)
+                )
 
-        #: the classes of arguments that have passed
+        #: the classes of arguments that have passed the check
         passed: set[tuple[type, ...]] = set()
 
         @functools.wraps(function)
@@ -68,13 +75,13 @@ def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             classes = tuple(map(type, args))
             if not kwargs and classes in passed:
                 return function(*args)
-            given = len(args)
-            for place, own, optional, name, position in tensors:
-                value = args[place] if place < given else kwargs.get(own, _MISSING)
+            count = len(args)
+            for index, parameter_name, optional, name, position in tensors:
+                value = args[index] if index < count else kwargs.get(parameter_name, _MISSING)
                 if isinstance(value, Tensor) or value is _MISSING or (optional and value is None):
                     continue
                 raise TypeError(
-                    f"{called}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}"
+                    f"{error_name}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}"
                 )
             if not kwargs and plain.issuperset(classes):
                 passed.add(classes)
@@ -88,18 +95,11 @@ def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 _MISSING = inspect.Parameter.empty
 
 
-def check_constant(function: str, **given: Any) -> None:
+def check_constant(function: str, **tensors: Any) -> None:
     """Raise PyTorch's error for a tensor that requires grad where no derivative is known."""
-    for name, tensor in given.items():
+    for name, tensor in tensors.items():
         if tensor is not None and modes.grad and is_tracked(tensor):
             raise RuntimeError(
                 f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot "
                 "have requires_grad True."
             )
-
-
-def check_floating(kernel: str, array: Any) -> None:
-    """Raise PyTorch's error of a kernel that takes real floating-point numbers only."""
-    dtype = from_numpy(array.dtype)
-    if not dtype.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")

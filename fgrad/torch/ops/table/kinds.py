@@ -1,4 +1,4 @@
-"""Kinds of numbers: which of them an operation takes."""
+"""Kinds of numbers, and checks of those that an operation takes."""
 
 import functools
 from collections.abc import Callable
@@ -10,11 +10,17 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy
 from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.torch.random.scalars import not_implemented
 
 
 def is_integer(x: Any) -> bool:
-    """Whether an operand is an integer or a boolean, or a tensor of such."""
+    """Whether an operand is an integer or a boolean, or a tensor of these."""
     return not x._type.inexact if isinstance(x, Tensor) else isinstance(x, int)
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an operand is a complex number, or a tensor of these."""
+    return x._type.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
 
 
 def _is_bool(x: Any) -> bool:
@@ -22,7 +28,7 @@ def _is_bool(x: Any) -> bool:
 
 
 def check_divisor(dividend: Any, divisor: Any) -> None:
-    """Raise PyTorch's error for a division of integers by zero, where the divisor's elements are known."""
+    """Raise PyTorch's error for a division of integers by zero, if the divisor's elements are known."""
     if not (is_integer(dividend) and is_integer(divisor)) or (_is_bool(dividend) and _is_bool(divisor)):
         return
     if isinstance(divisor, Tensor):
@@ -38,37 +44,42 @@ def check_kinds(kernel: str, kinds: str, *arrays: Any) -> None:
     """Raise PyTorch's error for an array of a kind that an operation does not take.
 
     Arguments:
-      kernel: PyTorch's name of the work, as the error has it.
+      kernel: PyTorch's name of the kernel, for the error.
       kinds: the kinds it takes: "b" booleans, "i" integers, "f" floating point, "c" complex.
     """
     for x in arrays:
         if kind(x) not in kinds:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+            raise not_implemented(kernel, x.dtype)
+
+
+def check_floating(kernel: str, x: Any) -> None:
+    """Raise PyTorch's error for all but real floating-point numbers."""
+    check_kinds(kernel, "f", x)
 
 
 def check_wide(kernel: str, x: Any) -> None:
-    """Raise PyTorch's error for numbers of 16 bits, and for what is no real floating-point number."""
+    """Raise PyTorch's error for all but real floating-point numbers of 32 bits or more."""
     if x.dtype.itemsize < 4 or kind(x) != "f":
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{from_numpy(x.dtype).scalar_name}'")
+        raise not_implemented(kernel, x.dtype)
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is a floating-point one of 16 bits."""
+    """Whether a type is floating-point with 16 bits."""
     return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
 
 
 def single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
+    """Make a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
 
     @functools.wraps(function)
     def computed(*arrays: Any, **named: Any) -> Any:
         half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
         if half is None:
             return function(*arrays, **named)
-        found = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
-        if isinstance(found, tuple):
-            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in found])
-        return lax.convert_element_type(found, half)
+        result = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
+        if isinstance(result, tuple):
+            return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in result])
+        return lax.convert_element_type(result, half)
 
     return computed
 

@@ -1,4 +1,4 @@
-"""Python numbers that are to become elements of a tensor."""
+"""Python numbers that become elements of a tensor."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ from jax import numpy as jnp
 
 from fgrad.mutable.types.dtypes import dtype as Dtype
 
-#: the C++ types as PyTorch's error has them
+#: the C++ types in PyTorch's error
 CPP_NAMES = {
     "bool": "bool",
     "uint8": "uint8_t",
@@ -29,18 +29,18 @@ CPP_NAMES = {
 
 
 def is_one(factor: Any) -> bool:
-    """Whether a factor is the integer that it is when nobody gives one."""
+    """Whether a factor is the default, the integer 1."""
     return factor.__class__ is int and factor == 1
 
 
 def plain_number(value: Any) -> Any:
-    """A number of NumPy's as Python's; all else as it is."""
+    """A NumPy scalar as a Python number; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def check_number(value: Any, dtype: Dtype) -> None:
-    """Raise PyTorch's error for a number that an element type cannot hold, not even rounded."""
-    if value.__class__ is int and 0 <= value < 128:  # which every type holds
+    """Raise PyTorch's error for a number that an element type cannot hold even rounded."""
+    if value.__class__ is int and 0 <= value < 128:  # every type holds these
         return
     if dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
@@ -63,6 +63,6 @@ def _overflows(value: Any, dtype: Dtype) -> bool:
     if dtype.is_floating_point:
         return abs(value) != float("inf") and abs(value) > _greatest(dtype)
     bounds = np.iinfo(dtype.numpy)
-    # a negative number may stand for the unsigned one that has its bits
+    # a negative number may be given for the unsigned one with the same bits
     least = bounds.min if bounds.min else -int(bounds.max)
     return not least <= value <= bounds.max

@@ -1,7 +1,7 @@
 """Python's operators on tensors, and the attributes ``T``, ``mT``, ``H``, ``mH``, ``real`` and ``imag``.
 
-The operators skip what binding arguments by name costs.  What is neither a tensor nor a number gets its own chance to
-answer (``NotImplemented``), and is an error of Python's if it has none.
+The operators skip the cost of binding arguments by name.  For an operand that is neither a tensor nor a number they
+return ``NotImplemented``.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.creation.data import from_numpy
 from fgrad.torch.ops.elementwise import arithmetic, bitwise, powers, signs
-from fgrad.torch.ops.table.answers import PARSED, Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import PARSED, Dispatch, as_method
 from fgrad.torch.ops.table.overloads import chooser_of
 from fgrad.torch.ops.table.table import NUMBERS, TABLE, operation_of
 from fgrad.torch.ops.views import axes, complex_views
@@ -27,17 +27,17 @@ Binary = Callable[[Tensor, Any], Any]
 _OPERANDS = frozenset((Tensor, *NUMBERS))
 _NUMBER_LIKE = (Tensor, *NUMBERS, np.generic)
 
-# NumPy's scalars leave operators with a tensor on the right to the tensor
+# NumPy's scalars leave operators to a tensor on the right
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 
 
-#: operators that are handed over themselves, which PyTorch has written in C++ or in Python
+#: operators that handlers are given themselves, written by PyTorch in C++ or in Python
 _ITSELF = Dispatch(operator=True)
 _IN_PYTHON = Dispatch(Rule.WRITTEN, operator=True)
 
 
 def _as(called: str) -> Dispatch:
-    """An operator for which a method is handed over: ``x * 2`` is a call of ``Tensor.mul``."""
+    """An operator for which handlers are given a method: ``x * 2`` is a call of ``Tensor.mul``."""
     return Dispatch(called=called, operator=True)
 
 
@@ -47,7 +47,7 @@ def _enter(name: str, method: Any, dispatch: Dispatch = PARSED) -> None:
 
 
 def _operator(name: str, fast: Binary | Operation, slow: Binary, dispatch: Dispatch) -> None:
-    """Enter an operator: ``fast`` takes tensors and Python numbers, ``slow`` all that counts as one of these."""
+    """Enter an operator: ``fast`` for tensors and Python numbers, ``slow`` for subclasses and NumPy scalars too."""
     if isinstance(fast, Operation):
         _enter(name, _applied(fast, slow), dispatch)
         return
@@ -61,7 +61,7 @@ def _operator(name: str, fast: Binary | Operation, slow: Binary, dispatch: Dispa
 
 
 def _applied(operation: Operation, slow: Binary) -> Binary:
-    """The method of an operator that is one operation."""
+    """The method of an operator that is a single operation."""
 
     def method(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, Tensor):
@@ -72,12 +72,12 @@ def _applied(operation: Operation, slow: Binary) -> Binary:
 
 
 def _chosen(function: Any) -> Binary:
-    """A function with overloads, called without looking at the arguments."""
+    """A function with overloads, called without checking the arguments."""
     chooser = chooser_of(function)
 
     def call(self: Tensor, other: Any) -> Any:
-        chosen, *given = chooser(self, other)
-        return chosen(*given)
+        chosen, *arguments = chooser(self, other)
+        return chosen(*arguments)
 
     return call
 
@@ -86,7 +86,7 @@ def _swapped(binary: Binary) -> Binary:
     return lambda self, other: binary(other, self)
 
 
-def _written(operation: Operation) -> Binary:
+def _inplace_applied(operation: Operation) -> Binary:
     return lambda self, other: apply_inplace(operation, (self, other))
 
 
@@ -98,14 +98,14 @@ for _name, _operation, _function in (
 ):
     _operator(f"__{_name}__", _operation, _function, _as(_name))
     _operator(f"__r{_name}__", _operation, _function, _as(_name))
-    _operator(f"__i{_name}__", _written(_operation), TABLE[_name + "_"].call, _as(f"{_name}_"))
+    _operator(f"__i{_name}__", _inplace_applied(_operation), TABLE[_name + "_"].call, _as(f"{_name}_"))
 
 _operator("__sub__", arithmetic._sub.operation, arithmetic.sub, _as("sub"))
 _operator("__rsub__", arithmetic.rsub, arithmetic.rsub, _IN_PYTHON)
-_operator("__isub__", _written(arithmetic._sub.operation), TABLE["sub_"].call, _as("sub_"))
+_operator("__isub__", _inplace_applied(arithmetic._sub.operation), TABLE["sub_"].call, _as("sub_"))
 
 _operator("__truediv__", arithmetic._div.operation, arithmetic.div, _as("div"))
-_operator("__itruediv__", _written(arithmetic._div.operation), TABLE["div_"].call, _as("div_"))
+_operator("__itruediv__", _inplace_applied(arithmetic._div.operation), TABLE["div_"].call, _as("div_"))
 
 
 def _quotient_of(self: Tensor, other: Any) -> Tensor:
@@ -153,7 +153,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 
 def _equal(self: Tensor, other: Any, compared: Binary = Tensor.__eq__) -> Any:
-    """Equality answers for NumPy's arrays of numbers too; the other comparisons leave them to NumPy."""
+    """Equality, which takes NumPy's arrays of numbers too; the other comparisons leave them to NumPy."""
     if isinstance(other, np.ndarray) and other.dtype.kind in "biufc":
         other = from_numpy(other)
     return compared(self, other)

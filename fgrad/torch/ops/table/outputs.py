@@ -1,9 +1,8 @@
-"""What may be given as ``out=``: the type of its elements, and the memory it may share with the operands.
+"""What may be given as ``out=``: its element type, and the memory that it may share with the operands.
 
 NOTE [Types of outputs]
-PyTorch's elementwise functions, and others that promote their operands, write their result to a tensor of any type that
-it can be cast to; the rest only to one of the result's own type.  Where a function has a rule or words of its own, its
-row has them (``out``).
+PyTorch's elementwise functions, and others that promote their operands, accept any type that the result can be cast to;
+the rest accept only the result's own type.  A function with a rule or an error of its own has it in its row (``out``).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,28 +25,28 @@ from fgrad.torch.random.scalars import cpp_name
 class Memory(Enum):
     """Which memory an output may share with the operands."""
 
-    #: that of an operand as a whole
+    #: all the memory of an operand, but no part of it
     SAME = 1
     #: none
-    APART = 2
+    DISJOINT = 2
     #: none but that of the indices, which are not the first operand
     OVER_INDICES = 3
 
 
 @frozen(eq=False)
 class Output:
-    """What a function takes as ``out=``, and what it says of other tensors.
+    """What a function accepts as ``out=``, and its error for other tensors.
 
     Attributes:
-      fits: from (the result's type, the type given) to whether it may be written; None for what follows from the
+      fits: from (the result's type, the type given) to whether it may be written; None where that follows from the
         operation: see NOTE [Types of outputs].
-      text: the error's text, in which ``{want}`` and ``{got}`` are the types (``{c_want}`` and ``{c_got}`` as C++ names
-        them), ``{name}`` the function and ``{output}`` the name of the output.
+      text: the error's text, in which ``{want}`` and ``{got}`` are the types (``{c_want}`` and ``{c_got}`` their names
+        in C++), ``{name}`` the function and ``{output}`` the output's name.
       error: the class of the error.
       names: the names of the outputs.
-      memory: the memory that it may share with the operands; None for what follows from the operation.
+      memory: the memory that it may share with the operands; None where that follows from the operation.
       computed: whether the function computes in the type of the tensor that it writes to.
-      taken: whether the function takes it at all.
+      taken: whether the function accepts ``out=`` at all.
     """
 
     fits: Callable[[Dtype, Dtype], bool] | None = None
@@ -68,7 +67,7 @@ def _any(wanted: Dtype, given: Dtype) -> bool:
 
 
 def exact(text: str, *names: str, memory: Memory | None = None) -> Output:
-    """Outputs of the results' own types alone; ``text`` is the error's."""
+    """Outputs of exactly the results' types; ``text`` is the error's."""
     return Output(_same, text, names=names or ("result",), memory=memory)
 
 
@@ -78,13 +77,13 @@ def cast(text: str, *names: str, error: type[Exception] = RuntimeError, memory: 
 
 
 def safely_cast(function: str, *names: str) -> Output:
-    """``cast`` in the words of PyTorch's functions of matrices."""
+    """``cast`` with the error of PyTorch's functions of matrices."""
     text = "Expected {output} to be safely castable from {want} dtype, but got {output} with dtype {got}"
     return cast(f"{function}: {text}", *names)
 
 
 def of_kind(function: str, kind: str) -> Output:
-    """Outputs of the results' kind, whatever their precision, of a transform."""
+    """Outputs of the results' kind in any precision, for Fourier transforms."""
 
     def fits(wanted: Dtype, given: Dtype) -> bool:
         return wanted.is_complex == given.is_complex and wanted.is_floating_point == given.is_floating_point
@@ -97,7 +96,7 @@ def floating(text: str) -> Output:
     return Output(lambda wanted, given: given.is_floating_point or given.is_complex, text)
 
 
-FOLLOWS: Output = Output()
+FROM_OPERATION: Output = Output()
 NOT_TAKEN: Output = Output(taken=False)
 CAST: Output = cast("result type {want} can't be cast to the desired output type {got}")
 EXACT: Output = exact("Expected out tensor to have dtype {c_want}, but got {c_got} instead")
@@ -111,7 +110,7 @@ COMPUTED: Output = evolve(ANY, computed=True, text=EXACT.text)
 WITHOUT_NAN: Output = evolve(COMPUTED, text="nansum: provided dtype must match dtype of result. Got {got} and {want}.")
 
 JOINED: Output = cast(
-    "torch.cat(): input types can't be cast to the desired output type {got}", error=TypeError, memory=Memory.APART
+    "torch.cat(): input types can't be cast to the desired output type {got}", error=TypeError, memory=Memory.DISJOINT
 )
 SCALARS: Output = evolve(SCALAR, names=("values", "indices"))
 NORM: Output = exact("{name} expected out tensor dtype {want} but got: {got}")
@@ -119,7 +118,7 @@ MULTIPLIED: Output = exact("multi_dot(): expected out tensor to have dtype {c_wa
 CONTRACTED: Output = exact(
     "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}"
 )
-SELECTED: Output = exact("{name}(): self and result must have the same scalar type", memory=Memory.APART)
+SELECTED: Output = exact("{name}(): self and result must have the same scalar type", memory=Memory.DISJOINT)
 EXTREME: Output = exact(
     "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."
 )
@@ -138,21 +137,21 @@ SEARCHED: Output = exact(
 ONTO_ITSELF: Output = Output(memory=Memory.SAME)
 CAST_ONTO_ITSELF: Output = evolve(CAST, memory=Memory.SAME)
 COMPUTED_ONTO_ITSELF: Output = evolve(COMPUTED, memory=Memory.SAME)
-APART: Output = Output(memory=Memory.APART)
+APART: Output = Output(memory=Memory.DISJOINT)
 OVER_INDICES: Output = Output(memory=Memory.OVER_INDICES)
 
 
 def check_taken(name: str, rule: Output) -> None:
-    """Raise PyTorch's error for a function that takes no ``out=``, which is given one."""
+    """Raise PyTorch's error if a function does not accept ``out=``."""
     if not rule.taken:
         raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
 
 
-def typed(name: str, rule: Output, named: dict[str, Any], out: Any) -> dict[str, Any]:
-    """The named arguments of a function that is given ``out=``, in whose type it may compute.
+def with_dtype_of(out: Any, name: str, rule: Output, named: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a function, with ``dtype`` that of ``out`` where it computes in that type.
 
     Raises:
-      TypeError: it takes none.
+      TypeError: the function does not accept ``out``.
       RuntimeError: another ``dtype`` is given.
     """
     check_taken(name, rule)
@@ -167,8 +166,8 @@ def typed(name: str, rule: Output, named: dict[str, Any], out: Any) -> dict[str,
 
 
 def _types(rule: Output, operation: Operation | None, count: int) -> Output:
-    """The rule for so many outputs, or the one that follows from the operation."""
-    # of ``max`` and others, the overload with several outputs has no rule of its own
+    """The rule, or the one that follows from the operation if the rule is not for ``count`` outputs."""
+    # the overloads of ``max`` and others with several outputs have no rule of their own
     if rule.fits is not None and len(rule.names) == count:
         return rule
     cast = operation is not None and (
@@ -190,10 +189,10 @@ def check_outputs(
     Arguments:
       name: the function's path in ``torch``.
       rule: what its row says of outputs.
-      operation: the operation behind it, None if there are several.
-      operands: what it is called with.
+      operation: the operation behind it; None if there are several.
+      operands: its tensor operands.
       results: what is to be written.
-      outs: the tensors that are given for the results.
+      outs: the tensors given as ``out=``.
     """
     if len(outs) != len(results):
         raise TypeError(f"expected tuple of {len(results)} elements but got {len(outs)}")
@@ -217,11 +216,11 @@ def _check_memory(memory: Memory | None, operation: Operation | None, operands: 
         if operation is None or operation.computing.strides not in ELEMENTWISE:
             return
         memory = Memory.SAME
-    apart = memory is not Memory.SAME
-    g = out._geometry
-    if apart and g is not None and overlaps(g.sizes, g.strides):
+    disjoint = memory is not Memory.SAME
+    geometry = out._geometry
+    if disjoint and geometry is not None and overlaps(geometry.sizes, geometry.strides):
         raise RuntimeError(OVERLAP)
     for k, x in enumerate(operands):
         if isinstance(x, Tensor) and x._storage is out._storage:
-            over = k and memory is Memory.OVER_INDICES
-            (check_apart if apart and not over else check_partial_overlap)(out, x)
+            is_index = k and memory is Memory.OVER_INDICES
+            (check_apart if disjoint and not is_index else check_partial_overlap)(out, x)

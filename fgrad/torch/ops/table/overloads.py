@@ -1,10 +1,10 @@
-"""Functions that choose one of several operations, as PyTorch's overloads do, and second names of functions.
+"""Functions with several overloads, and second names of functions.
 
 NOTE [Overloads]
-PyTorch has ``pow`` of a tensor and a number, of two tensors, and of a number and a tensor: three operations with a node
-of their own each.  Here each is an entry of the table under ``@overload``, and the function that users call is given
-their arguments under ``@overloaded`` and returns which one is meant, followed by that one's arguments.  The in-place
-twin and ``out=`` follow, for whichever was chosen.
+PyTorch has ``pow`` of a tensor and a number, of two tensors, and of a number and a tensor: three operations, each with
+a node of its own.  Here each is an entry of the table under ``@overload``.  The function under ``@overloaded`` is given
+the user's arguments and returns the overload that is meant, followed by the arguments of that one.  The in-place twin
+and ``out=`` follow, for whichever was chosen.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace, check_written
-from fgrad.torch.ops.table.outputs import FOLLOWS, check_taken
+from fgrad.torch.ops.table.outputs import FROM_OPERATION, check_taken
 from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,
     Array,
     Fixed,
-    Said,
+    RowOptions,
     Signature,
     enter_row,
     operation,
@@ -53,10 +53,10 @@ class Overload:
         return apply_inplace(self.operation, *self._split(args))
 
     def _split(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], tuple[Any, ...]]:
-        """The operands and the static parameters of a call with all arguments in their places."""
-        order = self.signature.orders.get(tuple(map(type, args)))
-        if order is not None:
-            return order.operands(args), order.params(args)
+        """The operands and the static parameters of a call with positional arguments."""
+        binding = self.signature.bindings.get(tuple(map(type, args)))
+        if binding is not None:
+            return binding.operands(args), binding.params(args)
         operands, params = self.signature.split(args)
         self.signature.learn(args, {}, operands, params)
         return operands, params
@@ -74,19 +74,85 @@ def overload(
 ) -> Callable[[Callable[..., Any]], Overload]:
     """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``.
 
-    ``wrapped`` is what PyTorch's kernel for a tensor and a number calls, with the number made a tensor.  Autograd
-    passes inference tensors by, and first sees that call: the number's tensor is a normal one.
+    ``wrapped`` is what PyTorch's kernel for a tensor and a number calls with the number as a tensor.  Autograd skips
+    inference tensors, and so first sees that inner call, where the number's tensor is a normal one.
     """
 
     def enter(array_function: Callable[..., Any]) -> Overload:
-        entered = operation(node, known_as=function, method=False, function=False, **settings)(array_function)
-        return Overload(operation_of(entered), Signature(function, array_function), wrapped)
+        public = operation(node, error_name=function, method=False, function=False, **settings)(array_function)
+        return Overload(operation_of(public), Signature(function, array_function), wrapped)
 
     return enter
 
 
-#: the kinds of operands that numbers are not taken for
+#: the kinds of operands that cannot be numbers
 _TENSORS = (Array, Fixed)
+
+
+@frozen(eq=False)
+class _Resolver:
+    """Binds the arguments of a call and chooses its overload: see NOTE [Overloads].
+
+    Attributes:
+      choose: from the arguments to the overload and its arguments.
+      signature: of the function, its method or its in-place twin.
+      listed: how PyTorch's error lists the overloads; where empty, an operand that fits none is refused by itself.
+      check: called with the arguments before ``choose``.
+    """
+
+    choose: Callable[..., Choice]
+    signature: Signature
+    listed: Sequence[str]
+    check: Callable[..., None] | None = None
+
+    def resolve(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+        """The overload of a call, its operands and parameters."""
+        signature = self.signature
+        given = (*args, *kwargs.values()) if kwargs else args
+        binding = signature.bindings.get((*map(type, given), *kwargs))
+        if binding is not None:
+            return self._choose(binding.values((*given, *binding.defaults)))
+        values = signature.bind(args, kwargs)
+        self._check_operands(values, len(args))
+        for i in signature.statics:
+            values[i] = signature.static(i, values[i], len(args))
+        operands, params = ([values[i] for i in part] for part in (signature.operands, signature.statics))
+        signature.learn(args, kwargs, operands, params)
+        return self._choose(values)
+
+    def _choose(self, values: Sequence[Any]) -> Choice:
+        if self.check is not None:
+            self.check(*values)
+        count, names = self.signature.positional, self.signature.names
+        try:
+            if count == len(names):
+                return self.choose(*values)
+            return self.choose(*values[:count], **dict(zip(names[count:], values[count:], strict=True)))
+        except Exception:
+            find_nodes(values)
+            raise
+
+    def _check_operands(self, values: list[Any], given: int) -> None:
+        """Convert numbers among the operands to Python's; ``given`` is the number of positional arguments."""
+        signature = self.signature
+        skipped = 1 - signature.first  # a method's errors leave its tensor out
+        for i in signature.operands:
+            value = values[i]
+            if isinstance(value, Tensor) or (value is None and signature.defaults[i] is None):
+                continue
+            if signature.kinds[i] not in _TENSORS and value.__class__ in NUMBERS:
+                continue
+            try:
+                values[i] = signature.check(i, signature.kinds[i], value, given)
+            except TypeError:
+                if not self.listed:
+                    raise
+                types = types_of(values[skipped : max(given, i + 1)])
+                raise TypeError(no_match(signature.name, types, self.listed)) from None
+        if not self.listed or signature.name.removesuffix("_") in _OF_NUMBERS:
+            return
+        if not any(isinstance(values[i], Tensor) for i in signature.operands):
+            raise TypeError(no_match(signature.name, types_of(values[skipped:given]), self.listed))
 
 
 def overloaded(
@@ -98,94 +164,48 @@ def overloaded(
     namespace: str = "",
     signatures: Sequence[str] = (),
     former: Sequence[str] = (),
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
     """Enter a function that chooses an overload: see NOTE [Overloads].
 
     Arguments:
       method, inplace, function: as in ``operation``.
       name: PyTorch's name, if not the function's.
-      namespace: of a function of another namespace than ``torch`` ("special"), which is no method then.
-      signatures: how PyTorch lists the overloads in its error for operands that fit none; the operands are those that
-        the chooser annotates.
-      former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
-      said: what else its row says: see ``Said``.
+      namespace: the namespace of a function outside ``torch`` ("special"); it has no method.
+      signatures: how PyTorch's error for operands that fit no overload lists them; the operands are those that the
+        function annotates.
+      former: the parameters in the orders of NOTE [Former orders].
+      options: what else its row says: see ``RowOptions``.
     """
 
     def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
         own = name or chooser.__name__
         called = f"{namespace}_{own}" if namespace else own
         signature = Signature(called, chooser, former=former)
-        without_tensor = of_method(signatures)
-        rule = said.get("out", FOLLOWS)
-        placed = sum(not only for only in signature.keyword_only)
-        by_name = signature.names[placed:]
+        rule = options.get("out", FROM_OPERATION)
 
-        def choose(
-            signature: Signature, args: Sequence[Any], kwargs: dict[str, Any], first: Callable[..., None] | None = None
-        ) -> Choice:
-            """The overload, its operands and parameters; ``first`` is asked of the values before the chooser is."""
-            # a method's errors leave its tensor out
-            listed, skipped = (signatures, 0) if signature.first else (without_tensor, 1)
-            given = (*args, *kwargs.values()) if kwargs else args
-            order = signature.orders.get((*map(type, given), *kwargs))
-            if order is not None:
-                return ask(order.every((*given, *order.rest)), first)
-            values = signature.bind(args, kwargs)
-            for i in signature.operands:
-                value = values[i]
-                if isinstance(value, Tensor) or (value is None and signature.defaults[i] is None):
-                    continue
-                if signature.kinds[i] not in _TENSORS and value.__class__ in NUMBERS:
-                    continue
-                try:
-                    values[i] = signature.check(i, signature.kinds[i], value, len(args))
-                except TypeError:
-                    if not signatures:
-                        raise
-                    types = types_of(values[skipped : max(len(args), i + 1)])
-                    raise TypeError(no_match(signature.name, types, listed)) from None
-            # asked of the first operand before the others: this runs at every call
-            fits = isinstance(values[signature.operands[0]], Tensor) or called in _OF_NUMBERS
-            if signatures and not fits and not any(isinstance(values[i], Tensor) for i in signature.operands):
-                raise TypeError(no_match(signature.name, types_of(values[skipped : len(args)]), listed))
-            for i in signature.statics:
-                values[i] = signature.static(i, values[i], len(args))
-            operands, params = ([values[i] for i in places] for places in (signature.operands, signature.statics))
-            signature.learn(args, kwargs, operands, params)
-            return ask(values, first)
+        def public_of(signature: Signature, listed: Sequence[str]) -> Callable[..., Any]:
+            resolver = _Resolver(chooser, signature, listed)
 
-        def ask(values: Sequence[Any], first: Callable[..., None] | None) -> Choice:
-            if first is not None:
-                first(*values)
-            try:
-                if not by_name:
-                    return chooser(*values)
-                return chooser(*values[:placed], **dict(zip(by_name, values[placed:], strict=True)))
-            except Exception:
-                find_nodes(values)
-                raise
-
-        def public_of(signature: Signature) -> Callable[..., Any]:
             def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
                 if out is not None:
                     check_taken(called, rule)
-                chosen, *given = choose(signature, args, kwargs)
+                chosen, *given = resolver.resolve(args, kwargs)
                 return chosen(*given, out=out)
 
             public.chooser = chooser  # type: ignore[attr-defined]
             return public
 
-        public = public_of(signature)
+        public = public_of(signature, signatures)
         if namespace:
-            return _enter(f"{namespace}.{own}", public, chooser.__doc__, **said)
-        as_method = public_of(signature.of_method()) if method else None
-        outer = _enter(called, public, chooser.__doc__, as_method, function, inplace, **said)
+            return _enter(f"{namespace}.{own}", public, chooser.__doc__, **options)
+        as_method = public_of(signature.of_method(), of_method(signatures)) if method else None
+        outer = _enter(called, public, chooser.__doc__, as_method, function, inplace, **options)
         if inplace:
-            twins = signature.of_method(called + "_")
+            writer = _Resolver(chooser, signature.of_method(called + "_"), of_method(signatures), check_written)
 
             def twin(*args: Any, **kwargs: Any) -> Any:
-                chosen, *given = choose(twins, args, kwargs, check_written)
+                chosen, *given = writer.resolve(args, kwargs)
                 return chosen.write(*given)
 
             _enter(called + "_", twin, None, twin, function)
@@ -195,7 +215,7 @@ def overloaded(
 
 
 def chooser_of(public: Any) -> Callable[..., Choice]:
-    """What chooses the overload behind a function that users call; it takes all arguments in their places."""
+    """The function that chooses the overload behind a public function."""
     return public.chooser
 
 
@@ -205,29 +225,29 @@ def types_of(given: Sequence[Any]) -> str:
 
 
 def no_match(function: str, given: str, signatures: Sequence[str]) -> str:
-    """PyTorch's error for arguments of some types that fit none of the overloads.
+    """PyTorch's error for arguments that fit none of the overloads, ``given`` as ``types_of`` has them.
 
-    An overload with as many parameters as there are arguments is told which of them do not fit.
+    Of an overload with as many parameters as there are arguments, it marks those that do not fit.
     """
     types = given.split(", ")
     text = f"{function}() received an invalid combination of arguments - got ({given}), but expected one of:\n"
-    for each in signatures:
-        text += f" * ({each})\n"
-        wanted = [parameter.split(" ")[0] for parameter in each.split(", ")]
+    for signature in signatures:
+        text += f" * ({signature})\n"
+        wanted = [parameter.split(" ")[0] for parameter in signature.split(", ")]
         if len(wanted) == len(types) and set(wanted) <= _KINDS.keys():
             marked = [t if t == _KINDS[w] else f"!{t}!" for t, w in zip(types, wanted, strict=True)]
             text += f"      didn't match because some of the arguments have invalid types: ({', '.join(marked)})\n"
     return text
 
 
-#: the type of argument that an error takes to fit a parameter: PyTorch compares their names, and None is no type's
+#: by the parameter's type, the argument's type that errors do not mark: PyTorch compares names, and None has no equal
 _KINDS = {"Tensor": "Tensor", "int": "int", "Number": None, "tuple": None}
 
 
 def of_method(signatures: Sequence[str]) -> list[str]:
-    """How PyTorch lists the overloads of a method, from those of the function."""
-    listed = [each.replace(", *, Tensor out = None", "").replace(", Tensor out = None", "") for each in signatures]
-    return [each.partition(", ")[2] for each in listed if not each.startswith("Number")]
+    """How PyTorch lists the overloads of a method, from how it lists those of the function."""
+    without_out = [s.replace(", *, Tensor out = None", "").replace(", Tensor out = None", "") for s in signatures]
+    return [s.partition(", ")[2] for s in without_out if not s.startswith("Number")]
 
 
 def _enter(
@@ -237,31 +257,30 @@ def _enter(
     method: Callable[..., Any] | None = None,
     function: bool = False,
     inplace: bool = False,
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Callable[..., Any]:
-    for each in (public, method):
-        if each is not None:
-            each.__name__ = each.__qualname__ = called
-            each.__doc__ = doc
-    return enter_row(called, public, None, method, inplace, function, **said)
+    for entered in (public, method):
+        if entered is not None:
+            entered.__name__ = entered.__qualname__ = called
+            entered.__doc__ = doc
+    return enter_row(called, public, None, method, inplace, function, **options)
 
 
 def twin_with_node(of: str, node: str) -> None:
-    """Enter the in-place twin of an operation whose node is named otherwise than the operation's."""
-    entry = TABLE[of]
-    made = evolve(operation_of(entry.call), node=node, plans={})
+    """Enter the in-place twin of an operation, with a node of another name."""
+    op = evolve(operation_of(TABLE[of].call), node=node, plans={})
 
     def twin(input: Array) -> Tensor:
-        return apply_inplace(made, (input,))
+        return apply_inplace(op, (input,))
 
     _enter(of.lstrip("_") + "_", twin, None, twin, True)
 
 
-def also(name: str, of: str) -> None:
-    """Another name for a function of the table, for its method, and for its in-place twin."""
+def add_alias(name: str, of: str) -> None:
+    """Give a function of the table, its method and its in-place twin a second name."""
     for suffix in ("", "_"):
         row = TABLE.get(of + suffix)
         if row is not None:
-            # of the functions for lists, PyTorch has none under a second name
-            said: Said = {"dispatch": row.dispatch, "autocast": row.autocast, "out": row.out}
-            enter_row(name + suffix, raw(row.call), row.operation, row.method, row.inplace, row.function, **said)
+            # without ``foreach``: PyTorch has no ``_foreach_*`` under a second name
+            options: RowOptions = {"dispatch": row.dispatch, "autocast": row.autocast, "out": row.out}
+            enter_row(name + suffix, raw(row.call), row.operation, row.method, row.inplace, row.function, **options)

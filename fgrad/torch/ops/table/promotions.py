@@ -1,4 +1,4 @@
-"""How operands are made of one type: the values of ``promote=`` in the table."""
+"""How the operands' types are promoted to one: the values of ``promote=`` in the table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,13 +19,13 @@ def common(types: Types, params: dict[str, Any]) -> Dtype:
 
 
 def inexact(types: Types, params: dict[str, Any]) -> Dtype:
-    """The common type of the operands; the default floating type if that is an integer type."""
-    found = promoted(types)
-    return found if found.is_floating_point or found.is_complex else get_default_dtype()
+    """The common type of the operands; the default floating-point type if that is an integer type."""
+    dtype = promoted(types)
+    return dtype if dtype.is_floating_point or dtype.is_complex else get_default_dtype()
 
 
 def in_float(function: Callable[..., Any], *arrays: Any) -> Any:
-    """An array computed with 32 bits where the elements have 16, as PyTorch does."""
+    """A function of arrays computed in 32 bits if the elements have 16, as PyTorch does."""
     dtype = arrays[0].dtype
     if dtype.itemsize > 2:
         return function(*arrays)
@@ -33,9 +33,10 @@ def in_float(function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def rounded_once(function: Callable[..., Any], pullback: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one array that has a rule of its own, for elements of 16 bits computed by ``in_float``.
+    """A function of one array that is computed by ``in_float`` for elements of 16 bits.
 
-    There its derivative is ``pullback(ct, out, x)``, which reads what PyTorch's reads and not what was widened.
+    For those its derivative is ``pullback(ct, out, x)``, which reads the rounded values as PyTorch's does, not the
+    widened ones.
     """
     halves = derivative(pullback)(lambda x: in_float(function, x))
     return lambda x: function(x) if x.dtype.itemsize > 2 else halves(x)

@@ -1,6 +1,6 @@
-"""Functions that PyTorch has removed, which say what stands in their place.
+"""Functions that PyTorch has removed: their errors name the replacements.
 
-Source: the texts are PyTorch's (torch/_linalg_utils.py, torch/_tensor.py), since programs and people look for them.
+Source: the texts are PyTorch's (torch/_linalg_utils.py, torch/_tensor.py).
 """
 
 from typing import Any, NoReturn

@@ -1,9 +1,9 @@
-"""Signatures: what the parameters of a function of the table are, and how a call's arguments are bound to them.
+"""Signatures: the parameters of a function of the table, and how a call's arguments are bound to them.
 
 NOTE [Former orders]
-In PyTorch's first releases the numbers of some functions stood between the tensors: ``torch.addmm(beta, input, alpha,
-mat1, mat2)``, ``x.add_(alpha, other)``.  PyTorch still takes them so, and warns.  A row of the table lists such orders.
-An order is meant if it is given whole, with a keyword-only parameter in its place.
+In PyTorch's first releases some functions took numbers between the tensors: ``torch.addmm(beta, input, alpha, mat1,
+mat2)``, ``x.add_(alpha, other)``.  PyTorch still accepts these orders, with a warning.  A row of the table lists them.
+A call uses one if it gives all its parameters, at least one of them now keyword-only by position.
 """
 
 import inspect
@@ -45,7 +45,7 @@ else:
         """Annotates a sequence of tensors."""
 
     class Ints:
-        """Annotates a static tuple of integers that may be given spread out."""
+        """Annotates a static tuple of integers that may be given one by one."""
 
     class Dims:
         """Annotates axes: one, several, or None for all."""
@@ -57,41 +57,41 @@ _CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
 _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 NUMBERS = (bool, int, float, complex)
 
-#: classes whose values a signature does not take, or refuse, all alike
-_UNLIKE: frozenset[type] = frozenset((Size, slice, np.ndarray))
-#: how many kinds of calls each function knows
-CALLS_KEPT = 1 << 10
+#: classes of which a signature accepts some values and refuses others
+_MIXED: frozenset[type] = frozenset((Size, slice, np.ndarray))
+#: the most bindings that a signature remembers
+MAX_BINDINGS = 1 << 10
 
 
 @frozen(eq=False)
-class Order:
-    """Where the arguments of a call go, which follows from their classes: nothing is converted.
+class Binding:
+    """Where the arguments of a call go when their classes alone decide it and nothing is converted.
 
     Attributes:
-      rest: the defaults that stand behind the arguments.
-      operands, params, every: from arguments and these defaults to the operands, the static parameters, and all in the
-        order of the parameters.
+      defaults: the defaults of the parameters that are not given, appended to the arguments.
+      operands, params, values: from arguments and defaults to the operands, to the static parameters, and to all values
+        in the order of the parameters.
     """
 
-    rest: tuple[Any, ...]
+    defaults: tuple[Any, ...]
     operands: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    every: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    values: Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
-def _taker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What takes elements out of a tuple: a function in C."""
-    first = places[0] if places else 0
-    if list(places) == list(range(first, first + len(places))):
-        return operator.itemgetter(slice(first, first + len(places)))
-    return operator.itemgetter(*places)
+def _getter(indices: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """``itemgetter`` for a tuple of elements, whatever their number."""
+    first = indices[0] if indices else 0
+    if list(indices) == list(range(first, first + len(indices))):
+        return operator.itemgetter(slice(first, first + len(indices)))
+    return operator.itemgetter(*indices)
 
 
 _EMPTY = inspect.Parameter.empty
 
 
 def behind_decorators(function: Callable[..., Any]) -> Any:
-    """The function that decorators were put around: its code object says what ``inspect.signature`` takes long to."""
+    """The innermost wrapped function, whose code object is much faster to read than ``inspect.signature``."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:
         function = inner
     return function
@@ -111,58 +111,59 @@ class Signature:
         "names",
         "kinds",
         "defaults",
-        "keyword_only",
+        "positional",
         "operands",
         "statics",
-        "plain",
+        "complete",
         "first",
         "checked",
         "former",
-        "orders",
+        "bindings",
     )
 
     def __init__(self, name: str, function: Callable[..., Any], first: int = 1, former: Sequence[str] = ()):
         self.name: str = name
-        #: how errors number the first argument: the tensor whose method is called does not count, in ``of_method``
+        #: the position of the first argument in errors: 0 for methods, whose ``self`` does not count
         self.first: int = first
         function = behind_decorators(function)
-        code, annotations, by_name = function.__code__, function.__annotations__, function.__kwdefaults__ or {}
-        positional, by_place = code.co_argcount, function.__defaults__ or ()
-        self.names: list[str] = [*code.co_varnames[: positional + code.co_kwonlyargcount]]
+        code, annotations, keyword_defaults = function.__code__, function.__annotations__, function.__kwdefaults__ or {}
+        defaults = function.__defaults__ or ()
+        #: how many parameters may be given by position; those behind are keyword-only
+        self.positional: int = code.co_argcount
+        self.names: list[str] = [*code.co_varnames[: self.positional + code.co_kwonlyargcount]]
         self.kinds: list[Any] = [_kind(annotations.get(name)) for name in self.names]
-        self.defaults: list[Any] = [_EMPTY] * (positional - len(by_place)) + [*by_place]
-        self.defaults += [by_name.get(name, _EMPTY) for name in self.names[positional:]]
-        self.keyword_only: list[bool] = [False] * positional + [True] * code.co_kwonlyargcount
+        self.defaults: list[Any] = [_EMPTY] * (self.positional - len(defaults)) + [*defaults]
+        self.defaults += [keyword_defaults.get(name, _EMPTY) for name in self.names[self.positional :]]
         self.operands: list[int] = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
         self.statics: list[int] = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
-        #: how many arguments a call without keywords may have for its arguments to be the first values as they are
+        #: the numbers of positional arguments that need no binding but the defaults behind them
         required = max([i + 1 for i, default in enumerate(self.defaults) if default is _EMPTY], default=0)
-        self.plain: range = range(required, positional + 1) if Ints not in self.kinds else range(0)
-        #: whether there is something to check of the arguments
+        self.complete: range = range(required, self.positional + 1) if Ints not in self.kinds else range(0)
+        #: whether any argument is checked
         named = not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
         self.checked: bool = named and any(kind is not None for kind in self.kinds)
         #: see NOTE [Former orders]
         self.former: list[list[str]] = [order.split(", ") for order in former]
-        #: by the classes of the arguments, and the names of those that are given by name: what ``learn`` has found
-        self.orders: dict[tuple[Any, ...], Order] = {}
+        #: the bindings that ``learn`` has stored, by the classes of the arguments and the names of keyword arguments
+        self.bindings: dict[tuple[Any, ...], Binding] = {}
 
     def of_method(self, name: str | None = None) -> "Signature":
-        """The same of the method, or of one of another name."""
+        """The signature of the method, under another name if one is given."""
         method = object.__new__(Signature)
         for slot in Signature.__slots__:
             setattr(method, slot, getattr(self, slot))
         method.name = name or self.name
         method.first = 0
         own = self.names[:1]
-        method.former = [own + [each for each in order if each not in own] for order in self.former]
+        method.former = [own + [parameter for parameter in order if parameter not in own] for order in self.former]
         return method
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
-        if not kwargs and len(args) in self.plain:
+        if not kwargs and len(args) in self.complete:
             return [*args, *self.defaults[len(args) :]]
         for order in self.former:
-            if self._is_in(order, args, kwargs):
+            if self._is_former(order, args, kwargs):
                 self._warn_of(order)
                 args, kwargs = (), {**dict(zip(order, args, strict=False)), **kwargs}
                 break
@@ -172,8 +173,8 @@ class Signature:
             if i < len(names) and self.kinds[i] is Ints and _spread(value):
                 values[i] = tuple(args[i:])
                 break
-            if i >= len(names) or self.keyword_only[i]:
-                most = sum(not k for k in self.keyword_only) - 1 + self.first
+            if i >= self.positional:
+                most = self.positional - 1 + self.first
                 given = len(args) - 1 + self.first
                 raise TypeError(
                     f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {given} "
@@ -203,40 +204,40 @@ class Signature:
     def learn(
         self, args: Sequence[Any], kwargs: dict[str, Any], operands: Sequence[Any], params: Sequence[Any]
     ) -> None:
-        """Note how a call was bound, if all calls with arguments of these classes are.
+        """Remember how a call was bound, if every call with arguments of these classes is bound so.
 
-        The operands and the static parameters are what ``split`` has made of it.
+        ``operands`` and ``params`` are what ``split`` returned for it.
         """
         values, given = (*args, *kwargs.values()), [*self.names[: len(args)], *kwargs]
-        positional = sum(not only for only in self.keyword_only)
-        if len(self.orders) >= CALLS_KEPT or len(args) > positional or (kwargs and self.former):
+        if len(self.bindings) >= MAX_BINDINGS or len(args) > self.positional or (kwargs and self.former):
             return
         if Arrays in self.kinds or Ints in self.kinds:
             return
         if not kwargs.keys() <= set(self.names):
             return
-        found = dict(zip([*self.operands, *self.statics], [*operands, *params], strict=True))
-        places = [self.names.index(name) for name in given]
-        if not all(found[i] is value and self._is_alike(i, value) for i, value in zip(places, values, strict=True)):
+        bound = dict(zip([*self.operands, *self.statics], [*operands, *params], strict=True))
+        passed = [self.names.index(name) for name in given]
+        if not all(bound[i] is value and self._is_typical(i, value) for i, value in zip(passed, values, strict=True)):
             return
-        rest = [i for i in range(len(self.names)) if i not in places]
-        every = [[*places, *rest].index(i) for i in range(len(self.names))]
-        takers = [_taker([every[i] for i in places]) for places in (self.operands, self.statics, range(len(every)))]
-        self.orders[(*map(type, values), *kwargs)] = Order(tuple([found[i] for i in rest]), *takers)
+        omitted = [i for i in range(len(self.names)) if i not in passed]
+        source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
+        parts = self.operands, self.statics, range(len(source))
+        getters = [_getter([source[i] for i in part]) for part in parts]
+        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters)
 
-    def _is_alike(self, i: int, value: Any) -> bool:
-        """Whether all values of the class of one are taken as arguments, if this one is."""
+    def _is_typical(self, i: int, value: Any) -> bool:
+        """Whether a parameter that accepts this value accepts all values of its class."""
         kind = value.__class__
         if kind is tuple or kind is list:
-            return self.kinds[i] is None and len(value) > 0  # of an unchecked parameter, one that is passed on as it is
-        return kind in plain and kind not in _UNLIKE
+            return self.kinds[i] is None and len(value) > 0  # an unchecked parameter passes it on as it is
+        return kind in plain and kind not in _MIXED
 
-    def _is_in(self, order: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    def _is_former(self, order: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether arguments are in a former order."""
         if kwargs.keys() != set(order[len(args) :]) or len(args) > len(order):
             return False
-        placed = [self.names.index(name) for name in order[: len(args)]]
-        return any(self.keyword_only[i] for i in placed) and all(map(self._fits, placed, args))
+        parameters = [self.names.index(name) for name in order[: len(args)]]
+        return any(i >= self.positional for i in parameters) and all(map(self._fits, parameters, args))
 
     def _fits(self, i: int, value: Any) -> bool:
         if isinstance(value, Tensor):
@@ -247,15 +248,15 @@ class Signature:
         if not first_time("a former order of arguments"):
             return
         of_function, start = bool(self.first), 1 - self.first
-        typed = {
+        declared = {
             name: f"{'Number' if kind is Number else 'Tensor'} {name}"
             for name, kind in zip(self.names, self.kinds, strict=True)
         }
-        now = [typed[name] for name, only in zip(self.names, self.keyword_only, strict=True) if not only]
-        only = [f"{typed[name]} = 1" for name, only in zip(self.names, self.keyword_only, strict=True) if only]
+        positional = [declared[name] for name in self.names[start : self.positional]]
+        keywords = [f"{declared[name]} = 1" for name in self.names[self.positional :]]
         out = ["Tensor out = None"] if of_function else []
-        before = ", ".join([*[typed[name] for name in order[start:]], *(["*", *out] if out else [])])
-        after = ", ".join([*now[start:], "*", *only, *out])
+        before = ", ".join([*[declared[name] for name in order[start:]], *(["*", *out] if out else [])])
+        after = ", ".join([*positional, "*", *keywords, *out])
         warn(
             f"This overload of {self.name} is deprecated:\n\t{self.name}({before})\nConsider using one of the following"
             f" signatures instead:\n\t{self.name}({after})",
@@ -263,9 +264,9 @@ class Signature:
         )
 
     def split(self, values: Sequence[Any], given: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
-        """The operands, sequences of tensors spread out, and the static parameters.
+        """The operands, with sequences of tensors unpacked, and the static parameters.
 
-        Of the arguments the first so many were ``given`` by their places, all where that is None.
+        ``given`` is the number of positional arguments; None if all were.
         """
         kinds = self.kinds
         operands = self.spread(values, given)
@@ -274,7 +275,7 @@ class Signature:
         )
 
     def spread(self, values: Sequence[Any], given: int | None = None) -> list[Any]:
-        """The operands, sequences of tensors spread out."""
+        """The operands, with sequences of tensors unpacked."""
         operands: list[Any] = []
         for i in self.operands:
             value = values[i]
@@ -307,13 +308,13 @@ class Signature:
             if isinstance(value, np.generic):
                 return value.item()
             if isinstance(value, NUMBERS):
-                kind_of: Any = next(t for t in NUMBERS if isinstance(value, t))
-                return kind_of(value)
+                number: Any = next(t for t in NUMBERS if isinstance(value, t))
+                return number(value)
         wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
         raise self.refusal(i, wanted, value, given)
 
     def static(self, i: int, value: Any, given: int | None = None) -> Any:
-        """A static parameter as something hashable, of the type that is annotated."""
+        """A static parameter as a hashable value of the annotated type."""
         kind = self.kinds[i]
         if value is not self.defaults[i]:
             if kind is bool and value.__class__ is not bool:
@@ -338,20 +339,22 @@ class Signature:
         return operator.index(value)
 
     def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
-        """PyTorch's error for an argument of a wrong type, with its place if it was given by that."""
-        place = f" (position {i + self.first})" if given is None or i < given else ""
-        return TypeError(f"{self.name}(): argument '{self.names[i]}'{place} must be {wanted}, not {type_name(value)}")
+        """PyTorch's error for an argument of the wrong type, with its position if it was given by position."""
+        position = f" (position {i + self.first})" if given is None or i < given else ""
+        return TypeError(
+            f"{self.name}(): argument '{self.names[i]}'{position} must be {wanted}, not {type_name(value)}"
+        )
 
 
 def _kind(annotation: Any) -> Any:
-    """What is checked of an argument; None if nothing is."""
+    """The annotation by which an argument is checked; None if it is not."""
     if annotation == _OPTIONAL_INT:
         return int
     return annotation if annotation in _CHECKED else None
 
 
 def _is_index(value: Any) -> bool:
-    """Whether PyTorch takes a value for an integer."""
+    """Whether PyTorch accepts a value as an integer."""
     if isinstance(value, Tensor):
         return not value._type.shape and not value._type.inexact and value._type.dtype is not bool_
     return not isinstance(value, bool | np.bool_ | np.ndarray) and _has_index(value)
@@ -366,7 +369,7 @@ def _has_index(value: Any) -> bool:
 
 
 def _is_element(value: Any, first: bool) -> bool:
-    """Whether PyTorch takes a value for one of several integers; it looks less closely at those behind the first."""
+    """Whether PyTorch accepts a value as one of several integers; after the first, it accepts booleans too."""
     if isinstance(value, Tensor):
         return value._type.numel == 1 and not value._type.inexact
     if isinstance(value, bool):
@@ -375,12 +378,12 @@ def _is_element(value: Any, first: bool) -> bool:
 
 
 def checked_ints(values: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
-    """Values as integers, or PyTorch's error for those that are none.
+    """Values as integers, or PyTorch's error for those that are not.
 
     Arguments:
-      function: how errors name the function.
-      name: the name of its parameter.
-      position: the parameter's place, the first as 1.
+      function: the function's name in errors.
+      name: the parameter's name.
+      position: the parameter's position, counted from 1.
     """
     if all([value.__class__ is int for value in values]):  # noqa: C419  (a list is faster here)
         return tuple(values)
@@ -400,7 +403,7 @@ def checked_ints(values: Sequence[Any], function: str, name: str, position: int)
 
 
 def spread_ints(given: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
-    """Integers that are given one by one or as a sequence; see ``checked_ints``."""
+    """Integers given one by one or as a sequence; see ``checked_ints``."""
     if set(map(type, given)) == {int}:
         return tuple(given)
     if len(given) == 1:
@@ -419,7 +422,7 @@ def _spread(value: Any) -> bool:
 
 
 def _static(value: Any, kind: Any) -> Any:
-    """A static parameter as something hashable."""
+    """A static parameter as a hashable value."""
     if isinstance(value, Tensor):
         return value.item()
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Functions of numbers that PyTorch's compiler also takes of sizes it does not know; here all sizes are known.
+"""Functions of numbers that PyTorch's compiler also applies to unknown sizes; here all sizes are known.
 
 Source: `torch.sym_float and its kin <https://docs.pytorch.org/docs/2.13/torch.html#symbolic-numbers>`_.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from fgrad.mutable.context.torch_function.protocol import Rule
-from fgrad.torch.ops.table.answers import Dispatch
+from fgrad.torch.ops.table.dispatch import Dispatch
 from fgrad.torch.ops.table.table import composite
 
 _SYMBOLIC = Dispatch(Rule.WRITTEN, "torch")
@@ -36,20 +36,20 @@ def sym_max(a: Any, b: Any) -> Any:
     >>> torch.sym_max(1, 2.0)
     2.0
     """
-    found = max(a, b)
-    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+    largest = max(a, b)
+    return float(largest) if isinstance(a, float) or isinstance(b, float) else largest
 
 
 @composite(method=False, dispatch=_SYMBOLIC)
 def sym_min(a: Any, b: Any) -> Any:
     """The smaller of two numbers; a float if one of them is."""
-    found = min(a, b)
-    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+    smallest = min(a, b)
+    return float(smallest) if isinstance(a, float) or isinstance(b, float) else smallest
 
 
 @composite(method=False, dispatch=_SYMBOLIC)
 def sym_not(a: Any) -> bool:
-    """The opposite of a truth value."""
+    """The negation of a boolean."""
     return not a
 
 

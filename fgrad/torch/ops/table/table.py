@@ -1,19 +1,19 @@
 """The table of operations, and how functions, methods and in-place twins are made from its entries.
 
 NOTE [Writing an operation]
-An entry is a function of arrays under ``@operation``.  What its parameters are follows from their annotations:
+An entry is a function of arrays under ``@operation``.  The annotations say what its parameters are:
 
 * ``Array``: a tensor; ``Operand``: a tensor or a Python number, both with a derivative;
 * ``Fixed``: a tensor without one (an index, a mask);
 * ``Number``: a Python number that is an input of the program; ``Integer``: one that must be an integer;
 * ``Arrays``: any number of tensors, given as a sequence;
-* ``Ints``: a static tuple of integers, which a caller may also give spread out (``x.permute(0, 2, 1)``);
-* ``Dims``: axes, static: one, several, or None for all;
-* anything else is a static parameter: it must be hashable, and each value of it is planned apart.  One that is an
-  ``int`` or a ``bool`` is refused with PyTorch's error where it is given something else.
+* ``Ints``: a static tuple of integers, which a caller may also give one by one (``x.permute(0, 2, 1)``);
+* ``Dims``: static axes: one, several, or None for all;
+* anything else is a static parameter: hashable, with a plan for each value.  For one annotated ``int`` or ``bool``,
+  other values raise PyTorch's error.
 
-The function may raise PyTorch's errors: it is called, on shapes and types, when operands of new types are met.
-A function that only calls other operations, choosing between them, stands under ``@composite``.
+The function may raise PyTorch's errors: it is traced, on shapes and types, for each new combination of operand types.
+A function made of other operations stands under ``@composite``.
 """
 
 import functools
@@ -35,8 +35,8 @@ from fgrad.mutable.write.copying import write_out
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import return_types
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.answers import Autocast, Dispatch, as_method, entered, of_method
-from fgrad.torch.ops.table.outputs import FOLLOWS, Output, check_outputs, typed
+from fgrad.torch.ops.table.dispatch import Autocast, Dispatch, as_method, dispatched, of_method
+from fgrad.torch.ops.table.outputs import FROM_OPERATION, Output, check_outputs, with_dtype_of
 from fgrad.torch.ops.table.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
@@ -51,14 +51,14 @@ from fgrad.torch.ops.table.signature import (
 )
 
 
-class Said(TypedDict, total=False):
-    """What the row of a function says of it besides what it computes.
+class RowOptions(TypedDict, total=False):
+    """What the row of a function says besides what it computes.
 
     Attributes:
-      dispatch: how its calls are handed to ``__torch_function__``, where that does not follow from its name.
-      autocast: what ``torch.autocast`` does with its arguments.
-      out: what it takes as ``out=``, where that does not follow from its operation.
-      foreach: whether ``torch._foreach_*`` has it, and its in-place twin, for the tensors of a list.
+      dispatch: how calls are handed to ``__torch_function__``, where that does not follow from the name.
+      autocast: what ``torch.autocast`` does with the arguments.
+      out: what is accepted as ``out=``, where that does not follow from the operation.
+      foreach: whether ``torch._foreach_*`` has the function and its in-place twin for lists of tensors.
     """
 
     dispatch: Dispatch | None
@@ -69,7 +69,7 @@ class Said(TypedDict, total=False):
 
 @frozen(eq=False)
 class Entry:
-    """A row of the table: a public function, what stands behind it, and what is said of it (``Said``)."""
+    """A row of the table: a public function, the operation behind it, and its options (``RowOptions``)."""
 
     name: str
     call: Callable[..., Any]
@@ -79,7 +79,7 @@ class Entry:
     function: bool
     dispatch: Dispatch | None = None
     autocast: Autocast | None = None
-    out: Output = FOLLOWS
+    out: Output = FROM_OPERATION
     foreach: bool = False
 
 
@@ -90,19 +90,19 @@ _INTEGERS = frozenset((int,))
 def enter_row(
     called: str,
     public: Any,
-    made: Operation | None,
+    op: Operation | None,
     method: Any = None,
     inplace: bool = False,
     function: bool = True,
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Any:
-    """Enter a function in the table, and a method of tensors; what comes back is the function as users call it."""
-    dispatch, autocast = said.get("dispatch"), said.get("autocast")
+    """Enter a function in the table, and as a method of tensors; returns the function as users call it."""
+    dispatch, autocast = options.get("dispatch"), options.get("autocast")
     if function or "." in called:
-        public = entered(called, public, dispatch, autocast)
-    TABLE[called] = Entry(called, public, made, method, inplace, function, **said)
+        public = dispatched(called, public, dispatch, autocast)
+    TABLE[called] = Entry(called, public, op, method, inplace, function, **options)
     if method is not None:
-        # methods are entered for ``__torch_function__`` all at once, after the last of them
+        # methods are entered for ``__torch_function__`` all together, after the last of them
         if dispatch is not None or autocast is not None:
             as_method(of_method(dispatch), autocast)(method)
         put_method(called, method)
@@ -113,7 +113,7 @@ def operation(
     node: str | Callable[..., str] | None = None,
     *,
     name: str | None = None,
-    known_as: str | None = None,
+    error_name: str | None = None,
     promote: Any = None,
     strides: Any = None,
     outputs: tuple[str, ...] = ("result",),
@@ -135,31 +135,31 @@ def operation(
     method: bool = True,
     inplace: bool = False,
     function: bool = True,
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of arrays in the table; what comes back is the function of tensors.
+    """Enter a function of arrays in the table; returns the function of tensors.
 
     Arguments:
       node: the name of its ``grad_fn``; a function from (operand types, static parameters) where that depends on them.
       name: PyTorch's name, if not the function's.
-      known_as: the name by which errors have the operation, if it is not that of its row.
+      error_name: the operation's name in errors, if it is not that of its row.
       promote, strides, single, many: see ``Computing``.
       outputs: the names of the outputs, for ``_saved_*``.
-      saved: the names of the operands in ``_saved_*``, where they are not the parameters' own.
+      saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       fused, kept, auxiliary, constants, gradient_views, gradient_strides, gradient_columns, undefined, refuse: see
         ``Gradients``.
       overlap, overloads: see ``Writing``.
-      former: the parameters in orders that PyTorch still takes: NOTE [Former orders].
+      former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
-      said: what else its row says: see ``Said``.
+      options: what else its row says: see ``RowOptions``.
     """
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
         signature = Signature(called.replace(".", "_"), array_function, former=former)
-        made = Operation(
-            known_as or called,
+        op = Operation(
+            error_name or called,
             _by_name(array_function, signature),
             node,
             saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
@@ -172,11 +172,11 @@ def operation(
             ),
             Writing(overlap, overloads),
         )
-        public = _public(called, signature, made, array_function)
+        public = _public(called, signature, op, array_function)
         if inplace:
-            _enter_twin(called, signature, made, function)
-        own = _public(called, signature.of_method(), made, array_function) if method else None
-        return enter_row(called, public, made, own, inplace, function, **said)
+            _enter_twin(called, signature, op, function)
+        own = _public(called, signature.of_method(), op, array_function) if method else None
+        return enter_row(called, public, op, own, inplace, function, **options)
 
     return enter
 
@@ -188,14 +188,14 @@ def view(
     name: str | None = None,
     method: bool = True,
     function: bool = True,
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
         signature = Signature(called, array_function)
-        made = ViewOperation(
+        op = ViewOperation(
             called,
             _by_name(array_function, signature),
             node,
@@ -206,25 +206,25 @@ def view(
         )
 
         def public_of(signature: Signature) -> Callable[..., Any]:
-            #: what integers after a tensor are bound to, which is most of what views are asked for with
-            known: dict[tuple[int, ...], tuple[list[Any], tuple[Any, ...]]] = {}
+            #: the bindings of calls with a tensor and integers, as most calls of views are
+            bound_integers: dict[tuple[int, ...], tuple[list[Any], tuple[Any, ...]]] = {}
 
             def public(*args: Any, **kwargs: Any) -> Any:
                 tensor, rest = args[0] if args else None, args[1:]
                 plainly = not kwargs and isinstance(tensor, Tensor) and _INTEGERS.issuperset(map(type, rest))
-                bound = known.get(rest) if plainly else None
-                if bound is not None:
-                    return apply_view(made, [tensor, *bound[0]], bound[1])
+                binding = bound_integers.get(rest) if plainly else None
+                if binding is not None:
+                    return apply_view(op, [tensor, *binding[0]], binding[1])
                 operands, params = signature.split(signature.bind(args, kwargs), len(args))
-                if plainly and len(known) < GEOMETRIES_KEPT:
-                    known[rest] = operands[1:], params
-                return apply_view(made, operands, params)
+                if plainly and len(bound_integers) < GEOMETRIES_KEPT:
+                    bound_integers[rest] = operands[1:], params
+                return apply_view(op, operands, params)
 
             _describe(public, called, array_function)
             return public
 
         own = public_of(signature.of_method()) if method else None
-        return enter_row(called, public_of(signature), made, own, False, function, **said)
+        return enter_row(called, public_of(signature), op, own, False, function, **options)
 
     return enter
 
@@ -234,12 +234,12 @@ def composite(
     function: bool = True,
     name: str | None = None,
     namespace: str = "",
-    **said: Unpack[Said],
+    **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of tensors that is made of other operations.
 
-    One of another namespace than ``torch`` ("nn.functional") stands in the table under its dotted name.  Where operands
-    are annotated as those of operations are, they are bound as theirs: by NumPy's names too, and with PyTorch's errors.
+    A function outside ``torch`` ("nn.functional") stands in the table under its dotted name.  Annotated operands are
+    bound as those of operations: by NumPy's names too, and with PyTorch's errors.
     """
 
     def enter(public: Callable[..., Any]) -> Callable[..., Any]:
@@ -247,47 +247,47 @@ def composite(
         in_python = called.startswith("nn.functional.")
         signature = Signature(name or public.__name__ if in_python else called.replace(".", "_"), public)
         if in_python:
-            # PyTorch has the functions of this namespace in Python, which looks at no argument
+            # these are Python functions in PyTorch, which do not check their arguments
             signature.kinds = [None if kind in (int, bool) else kind for kind in signature.kinds]
         own = public
         if signature.operands or (signature.checked and not in_python):
             own = _checked(called, signature.of_method(), public)
             public = _checked(called, signature, public) if function or "." in called else own
-        return enter_row(called, public, None, own if method else None, False, function, **said)
+        return enter_row(called, public, None, own if method else None, False, function, **options)
 
     return enter
 
 
 def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors called as operations are."""
+    """A function of tensors whose arguments are bound as those of operations."""
     checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, Dims)]
-    orders = signature.orders
-    # what PyTorch has in Python takes none
-    takes_out = "out" not in signature.names and not called.startswith("nn.functional.")
+    bindings = signature.bindings
+    # PyTorch's Python functions do not accept ``out``
+    accepts_out = "out" not in signature.names and not called.startswith("nn.functional.")
 
     @functools.wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            if tuple(map(type, args)) in orders:
+            if tuple(map(type, args)) in bindings:
                 return function(*args)
-        elif (*map(type, args), *map(type, kwargs.values()), *kwargs) in orders:
+        elif (*map(type, args), *map(type, kwargs.values()), *kwargs) in bindings:
             return function(*args, **kwargs)
         given = len(args)
-        out = kwargs.pop("out", None) if takes_out else None
+        out = kwargs.pop("out", None) if accepts_out else None
         if out is not None:
-            kwargs = typed(called, _output(called), kwargs, out)
+            kwargs = with_dtype_of(out, called, _output(called), kwargs)
         values = signature.bind(args, kwargs)
         operands = signature.spread(values, given)
         for i in checked:
             values[i] = signature.static(i, values[i], given)
         if out is None:
             signature.learn(args, kwargs, operands, [values[i] for i in signature.statics])
-        call = [v for v, only in zip(values, signature.keyword_only, strict=True) if not only]
-        named = {n: v for n, v, only in zip(signature.names, values, signature.keyword_only, strict=True) if only}
+        count = signature.positional
+        keywords = dict(zip(signature.names[count:], values[count:], strict=True))
         if out is None:
-            return function(*call, **named)
+            return function(*values[:count], **keywords)
         _check_untracked(signature.name, operands, out)
-        return write_all(called, None, operands, function(*call, **named), out)
+        return write_outputs(called, None, operands, function(*values[:count], **keywords), out)
 
     return public
 
@@ -298,61 +298,61 @@ def operation_of(public: Callable[..., Any]) -> Operation:
 
 
 def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """The array function called with operands in order and parameters by name."""
+    """The array function as one that takes operands by position and parameters by name."""
     variadic = [i for i in signature.operands if signature.kinds[i] is Arrays]
     if not variadic:
-        order = [signature.names[i] for i in signature.operands]
-        return lambda *arrays, **static: function(**dict(zip(order, arrays, strict=True)), **static)
+        names = [signature.names[i] for i in signature.operands]
+        return lambda *arrays, **static: function(**dict(zip(names, arrays, strict=True)), **static)
     before = [signature.names[i] for i in signature.operands if i < variadic[0]]
-    rest = signature.names[variadic[0]]
+    sequence = signature.names[variadic[0]]
     return lambda *arrays, **static: function(
-        **dict(zip(before, arrays, strict=False)), **{rest: arrays[len(before) :]}, **static
+        **dict(zip(before, arrays, strict=False)), **{sequence: arrays[len(before) :]}, **static
     )
 
 
-def _public(called: str, signature: Signature, made: Operation, array_function: Callable[..., Any]) -> Any:
-    orders = signature.orders
+def _public(called: str, signature: Signature, op: Operation, array_function: Callable[..., Any]) -> Any:
+    bindings = signature.bindings
 
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None:
-            kwargs = typed(called, _output(called), kwargs, out)
+            kwargs = with_dtype_of(out, called, _output(called), kwargs)
             operands, params = signature.split(signature.bind(args, kwargs), len(args))
-            return run_into(called, made, operands, params, out)
+            return run_into(called, op, operands, params, out)
         values = (*args, *kwargs.values()) if kwargs else args
-        order = orders.get((*map(type, values), *kwargs))
-        if order is not None:
-            values += order.rest
-            return apply(made, order.operands(values), order.params(values))
+        binding = bindings.get((*map(type, values), *kwargs))
+        if binding is not None:
+            values += binding.defaults
+            return apply(op, binding.operands(values), binding.params(values))
         operands, params = signature.split(signature.bind(args, kwargs), len(args))
         signature.learn(args, kwargs, operands, params)
-        return apply(made, operands, params)
+        return apply(op, operands, params)
 
     _describe(public, called, array_function)
-    public.operation = made  # type: ignore[attr-defined]
+    public.operation = op  # type: ignore[attr-defined]
     return public
 
 
-def run_into(called: str, made: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
-    """Run an operation for ``out=``: the given tensors are resized if need be, and written."""
+def run_into(called: str, op: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
+    """Run an operation with ``out=``: the given tensors are resized if need be, and written."""
     _check_untracked(called, operands, out)
-    return write_all(called, made, operands, apply(made, operands, params), out)
+    return write_outputs(called, op, operands, apply(op, operands, params), out)
 
 
 def _output(called: str) -> Output:
     """What the row of a function says of outputs."""
-    return TABLE[called].out if called in TABLE else FOLLOWS
+    return TABLE[called].out if called in TABLE else FROM_OPERATION
 
 
 def writes_out(
-    called: str, made: Operation | None = None, rule: Output = FOLLOWS, forward: str = ""
+    called: str, op: Operation | None = None, rule: Output = FROM_OPERATION, forward: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function of tensors that looks at its arguments itself be given ``out=``.
+    """Add ``out=`` to a function of tensors that binds its arguments itself.
 
     Arguments:
-      called: the name by which errors have the function.
-      made: the operation behind it, if it is one.
-      rule: what it takes as ``out=``, where that does not follow from the operation.
-      forward: the name of the kernel that has no derivative with ``out=``, if it is another.
+      called: the function's name in errors.
+      op: the operation behind it, if it is one.
+      rule: what it accepts as ``out=``, where that does not follow from the operation.
+      forward: the name, in errors, of the kernel that has no derivative with ``out=``, if it is another.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -362,7 +362,7 @@ def writes_out(
                 return function(*args, **kwargs)
             operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
             _check_untracked(forward or called, operands, out)
-            return write_all(called, made, operands, function(*args, **kwargs), out, rule)
+            return write_outputs(called, op, operands, function(*args, **kwargs), out, rule)
 
         return public
 
@@ -382,40 +382,40 @@ def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
         )
 
 
-def write_all(
-    called: str, made: Operation | None, operands: Sequence[Any], found: Any, out: Any, rule: Output | None = None
+def write_outputs(
+    called: str, op: Operation | None, operands: Sequence[Any], returned: Any, out: Any, rule: Output | None = None
 ) -> Any:
-    """Write the results of a function to the tensors given as ``out=``, which are returned.
+    """Write what a function returned to the tensors given as ``out=``, and return these.
 
-    ``rule`` is what the function takes as ``out=``, for one that has no row of this name.
+    ``rule`` is what the function accepts as ``out=``, if it has no row of this name.
     """
-    several = isinstance(found, tuple)
-    results, outs = found if several else (found,), out if several and isinstance(out, tuple | list) else (out,)
-    check_outputs(called, rule or _output(called), made, operands, results, outs)
+    several = isinstance(returned, tuple)
+    results, outs = returned if several else (returned,), out if several and isinstance(out, tuple | list) else (out,)
+    check_outputs(called, rule or _output(called), op, operands, results, outs)
     for target, result in zip(outs, results, strict=True):
         write_out(target, result)
-    # several are returned as the function returns its results, with their names
-    return return_types.written(found, outs) if several else out
+    # several come back in the function's own named tuple
+    return return_types.written(returned, outs) if several else out
 
 
-def _enter_twin(called: str, signature: Signature, made: Operation, function: bool) -> None:
+def _enter_twin(called: str, signature: Signature, op: Operation, function: bool) -> None:
     name = called + "_"
     of_method = signature.of_method(name)
 
-    orders = of_method.orders
+    bindings = of_method.bindings
 
     def twin(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
-        order = orders.get((*map(type, values), *kwargs))
-        if order is not None:
-            values += order.rest
-            return apply_inplace(made, order.operands(values), order.params(values))
+        binding = bindings.get((*map(type, values), *kwargs))
+        if binding is not None:
+            values += binding.defaults
+            return apply_inplace(op, binding.operands(values), binding.params(values))
         operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
         of_method.learn(args, kwargs, operands, params)
-        return apply_inplace(made, operands, params)
+        return apply_inplace(op, operands, params)
 
     _describe(twin, name, None)
-    enter_row(name, twin, made, twin, False, function)
+    enter_row(name, twin, op, twin, False, function)
 
 
 def _describe(public: Callable[..., Any], called: str, source: Callable[..., Any] | None) -> None:

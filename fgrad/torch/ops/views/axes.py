@@ -1,4 +1,4 @@
-"""Views that put the axes of a tensor in another order."""
+"""Views with the axes in another order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,10 +23,10 @@ def _permutation(dims: Ints, rank: int) -> Ints:
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(dims)}"
         )
-    found = tuple([wrap_dim(d, rank) for d in dims])
-    if len(set(found)) != rank:
+    order = tuple([wrap_dim(d, rank) for d in dims])
+    if len(set(order)) != rank:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return found
+    return order
 
 
 @view("PermuteBackward0", lambda g, dims: _permuted(g, _permutation(dims, len(g.sizes))))
@@ -82,7 +82,7 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
 
 @composite(out=NOT_TAKEN)
 def movedim(input: Any, source: Dims, destination: Dims) -> Tensor:
-    """Axes moved to other places, the rest in their order, as a view."""
+    """Axes moved to other positions, the rest in their order, as a view."""
     rank = len(input._type.shape)
     sources = (source,) if isinstance(source, int) else tuple(source)
     destinations = (destination,) if isinstance(destination, int) else tuple(destination)
@@ -91,17 +91,17 @@ def movedim(input: Any, source: Dims, destination: Dims) -> Tensor:
             "movedim: Invalid source or destination dims: source "
             f"({list(sources)} dims) should contain the same number of dims as destination ({list(destinations)} dims)"
         )
-    given = (sources, destinations)
+    arguments = (sources, destinations)
     sources = tuple([wrap_dim(d, rank) for d in sources])
     destinations = tuple([wrap_dim(d, rank) for d in destinations])
-    for dims, as_given, what in zip((sources, destinations), given, ("source", "destination"), strict=True):
+    for dims, argument, what in zip((sources, destinations), arguments, ("source", "destination"), strict=True):
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{what}` ({list(as_given)})")
+            raise RuntimeError(f"movedim: repeated dim in `{what}` ({list(argument)})")
     if not rank:
         return alias_of(input)
     order = [-1] * rank
-    for a, b in zip(sources, destinations, strict=True):
-        order[b] = a
+    for old, new in zip(sources, destinations, strict=True):
+        order[new] = old
     rest = iter([i for i in range(rank) if i not in sources])
     return permute(input, tuple([next(rest) if i < 0 else i for i in order]))
 
@@ -120,5 +120,5 @@ def adjoint(input: Any) -> Tensor:
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {len(input._type.shape)}-D "
             "tensor."
         )
-    found = transpose(input, -2, -1)
-    return found.conj() if input._type.dtype.is_complex else found
+    transposed = transpose(input, -2, -1)
+    return transposed.conj() if input._type.dtype.is_complex else transposed

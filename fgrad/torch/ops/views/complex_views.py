@@ -79,8 +79,8 @@ def real(input: Any) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
     if not input._type.dtype.is_complex:
         return input
-    plain = _conj(input) if input._geometry_of().conj else input
-    return _select(view_as_real(plain), 0, -1)
+    resolved = _conj(input) if input._geometry_of().conj else input
+    return _select(view_as_real(resolved), 0, -1)
 
 
 @composite(method=False)

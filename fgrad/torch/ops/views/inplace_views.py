@@ -1,4 +1,4 @@
-"""Views made in place: ``t_``, ``squeeze_`` and the like change where a tensor itself looks in its storage."""
+"""In-place views: ``t_``, ``squeeze_`` and others change the geometry of a tensor itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,18 +16,24 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace, make
 from fgrad.torch.ops.creation.copying import suggested_format
-from fgrad.torch.ops.creation.creation import made
+from fgrad.torch.ops.creation.creation import tensor_from_array
 from fgrad.torch.ops.table.table import TABLE, composite
 from fgrad.torch.ops.views.splitting import checked_strided
 from fgrad.torch.ops.views.views import wrap_dim
 
 
 def _twin(name: str, node: str) -> ViewOperation:
-    """The operation of a view with the node that PyTorch gives it in place."""
-    found = TABLE[name].operation
-    assert isinstance(found, ViewOperation)
+    """A view operation with the node of its in-place variant."""
+    view_operation = TABLE[name].operation
+    assert isinstance(view_operation, ViewOperation)
     return ViewOperation(
-        found.name, found.function, node, found.operands, found.parameters, found.fixed, geometry=found.geometry
+        view_operation.name,
+        view_operation.function,
+        node,
+        view_operation.operands,
+        view_operation.parameters,
+        view_operation.fixed,
+        geometry=view_operation.geometry,
     )
 
 
@@ -48,14 +54,14 @@ _AS_STRIDED = ViewOperation(
 )
 
 
-def _look(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = (), *rest: int) -> Tensor:
-    """Make a tensor look as the view that an operation makes of it; it is returned."""
+def _reshape_inplace(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...] = (), *rest: int) -> Tensor:
+    """Give a tensor the geometry of the view that an operation makes of it."""
     if modes.level:
         check_captured(tensor, "squeeze" if operation.name.startswith("_squeeze") else operation.name)
-    return _looking(tensor, operation, params, rest)
+    return _set_geometry(tensor, operation, params, rest)
 
 
-def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], rest: tuple[int, ...]) -> Tensor:
+def _set_geometry(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], rest: tuple[int, ...]) -> Tensor:
     recorded = modes.grad and is_tracked(tensor)
     check_inplace(tensor, recorded)
     check_inference(tensor)
@@ -75,7 +81,7 @@ def _looking(tensor: Tensor, operation: ViewOperation, params: tuple[Any, ...], 
         before.put_back()
         raise
     for tangent in (tensor._tangents or {}).values():
-        _looking(tangent, operation, params, rest)
+        _set_geometry(tangent, operation, params, rest)
     return tensor
 
 
@@ -87,7 +93,7 @@ def t_(self: Tensor) -> Tensor:
     """
     if len(self._type.shape) > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {len(self._type.shape)}D")
-    return _look(self, _T)
+    return _reshape_inplace(self, _T)
 
 
 @composite(function=False)
@@ -96,10 +102,10 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
     Source: `torch.Tensor.transpose_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.transpose_.html>`_.
     """
-    return _look(self, _TRANSPOSE, (dim0, dim1))
+    return _reshape_inplace(self, _TRANSPOSE, (dim0, dim1))
 
 
-def _also(name: str) -> Callable[..., Tensor]:
+def _transpose_alias(name: str) -> Callable[..., Tensor]:
     def exchanged(self: Tensor, dim0: int, dim1: int) -> Tensor:
         return transpose_(self, dim0, dim1)
 
@@ -108,8 +114,8 @@ def _also(name: str) -> Callable[..., Tensor]:
     return composite(function=False)(exchanged)
 
 
-swapaxes_: Any = _also("swapaxes_")
-swapdims_: Any = _also("swapdims_")
+swapaxes_: Any = _transpose_alias("swapaxes_")
+swapdims_: Any = _transpose_alias("swapdims_")
 
 
 @composite(function=False)
@@ -118,7 +124,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 
     Source: `torch.Tensor.unsqueeze_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.unsqueeze_.html>`_.
     """
-    return _look(self, _UNSQUEEZE, (wrap_dim(dim, len(self._type.shape) + 1),))
+    return _reshape_inplace(self, _UNSQUEEZE, (wrap_dim(dim, len(self._type.shape) + 1),))
 
 
 @composite(function=False)
@@ -128,8 +134,12 @@ def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
     Source: `torch.Tensor.squeeze_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.squeeze_.html>`_.
     """
     if dim is None:
-        return _look(self, _SQUEEZE_ALL)
-    return _look(self, _SQUEEZE_DIM, (dim,)) if isinstance(dim, int) else _look(self, _SQUEEZE_DIMS, (tuple(dim),))
+        return _reshape_inplace(self, _SQUEEZE_ALL)
+    return (
+        _reshape_inplace(self, _SQUEEZE_DIM, (dim,))
+        if isinstance(dim, int)
+        else _reshape_inplace(self, _SQUEEZE_DIMS, (tuple(dim),))
+    )
 
 
 @composite()
@@ -141,7 +151,7 @@ def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = 
     base = self._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
     start, params = located(base, checked_strided(self, tuple(size), tuple(stride), offset))
-    return _look(self, _AS_STRIDED, params, start)
+    return _reshape_inplace(self, _AS_STRIDED, params, start)
 
 
 # -- a Python function for each element ------------------------------------------------------------------------------
@@ -151,15 +161,15 @@ def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Calla
     if any(is_tracked(x) for x in (self, *others)):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     columns = [concrete(x._value()).ravel().tolist() for x in (self, *others)]
-    found = [function(*row) for row in zip(*columns, strict=True)]
-    values = made(np.asarray(found), self._type.dtype)._value()
+    results = [function(*row) for row in zip(*columns, strict=True)]
+    values = tensor_from_array(np.asarray(results), self._type.dtype)._value()
     self._write(values.reshape(self._type.shape))
     return self
 
 
 @composite(function=False)
 def apply_(self: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replace each element by what a Python function makes of it.
+    """Replace each element by the result of a Python function.
 
     Source: `torch.Tensor.apply_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.apply_.html>`_.
     """
@@ -168,7 +178,7 @@ def apply_(self: Tensor, callable: Callable[..., Any]) -> Tensor:
 
 @composite(function=False)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replace each element by what a Python function makes of it and of the other tensor's.
+    """Replace each element by a Python function of it and the other tensor's element.
 
     Source: `torch.Tensor.map_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.map_.html>`_.
     """
@@ -177,7 +187,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
 
 @composite(function=False)
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replace each element by what a Python function makes of it and of two other tensors'."""
+    """Replace each element by a Python function of it and two other tensors' elements."""
     return _mapped("map2_", self, (x.expand_as(self), y.expand_as(self)), callable)
 
 

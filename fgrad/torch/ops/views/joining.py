@@ -1,4 +1,4 @@
-"""Several tensors made one: ``cat``, ``stack`` and what is made of them."""
+"""Joining tensors: ``cat``, ``stack`` and functions made of them."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -24,7 +24,7 @@ def checked_sequence(function: str, tensors: Any) -> Sequence[Tensor]:
     """A sequence of tensors.
 
     Raises:
-      TypeError: it is no sequence, or has an element that is no tensor.
+      TypeError: it is not a sequence, or an element is not a tensor.
     """
     if not isinstance(tensors, tuple | list):
         raise TypeError(
@@ -35,16 +35,16 @@ def checked_sequence(function: str, tensors: Any) -> Sequence[Tensor]:
     return tensors
 
 
-def _joined(made: Operation, tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
-    return apply(made, tensors, (dim,)) if out is None else run_into(made.name, made, tensors, (dim,), out)
+def _apply(op: Operation, tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
+    return apply(op, tensors, (dim,)) if out is None else run_into(op.name, op, tensors, (dim,), out)
 
 
-def _counts(shape: Ints) -> bool:
-    """Whether a tensor is joined at all: PyTorch leaves out vectors without elements, whatever the other shapes."""
+def _is_joined(shape: Ints) -> bool:
+    """Whether ``cat`` joins a tensor of this shape; PyTorch skips empty vectors, whatever the other shapes."""
     return shape != (0,)
 
 
-def _strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
+def _joined_strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """``channels_last`` if all tensors are in that format."""
     if len(shape) != 4 or any(x._geometry is None and x._storage.strides is None for x in operands):
         return None
@@ -56,7 +56,7 @@ def _strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
 
 def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
     shapes = [t.shape for t in types]
-    if not _of_one_type(types) or any(not _counts(shape) for shape in shapes):
+    if not _have_one_dtype(types) or any(not _is_joined(shape) for shape in shapes):
         return None
     lengths = [shape[dim] for shape in shapes]
     ends = list(accumulate(lengths))
@@ -71,19 +71,19 @@ def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
 @operation(
     "CatBackward0",
     name="_cat",
-    known_as="cat",
+    error_name="cat",
     many=_cat_of_many,
     promote=common,
-    strides=_strides,
+    strides=_joined_strides,
     method=False,
     function=False,
 )
 def _cat(tensors: Arrays, dim: int) -> Any:
-    counting = [x for x in tensors if _counts(x.shape)]  # type: ignore[attr-defined]
-    return lax.concatenate(counting, dim) if counting else tensors[0]  # type: ignore[index]
+    parts = [x for x in tensors if _is_joined(x.shape)]  # type: ignore[attr-defined]
+    return lax.concatenate(parts, dim) if parts else tensors[0]  # type: ignore[index]
 
 
-def _of_one_type(types: Sequence[Any]) -> bool:
+def _have_one_dtype(types: Sequence[Any]) -> bool:
     return all(t.dtype is types[0].dtype for t in types)
 
 
@@ -92,7 +92,7 @@ _CAT = operation_of(_cat)
 
 @composite(method=False, autocast="promote", out=JOINED)
 def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
-    """Tensors one after the other along an axis that they have.
+    """Tensors concatenated along an existing axis.
 
     >>> import fgrad.torch as torch
     >>> torch.cat([torch.zeros(2), torch.ones(1)])
@@ -106,10 +106,10 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     shapes = [x._type.shape for x in tensors]
     if () in shapes:
         raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
-    first = next(filter(_counts, shapes), (0,))
+    first = next(filter(_is_joined, shapes), (0,))
     dim = wrap_dim(dim if axis is None else axis, len(first))
     for i, shape in enumerate(shapes):
-        if not _counts(shape):
+        if not _is_joined(shape):
             continue
         if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
@@ -119,7 +119,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
                     f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but got size {m} for "
                     f"tensor number {i} in the list."
                 )
-    return _joined(_CAT, tensors, dim, out)
+    return _apply(_CAT, tensors, dim, out)
 
 
 @composite(method=False)
@@ -135,7 +135,7 @@ def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None
 
 
 def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
-    if not _of_one_type(types):
+    if not _have_one_dtype(types):
         return None
     shape = types[0].shape
     return Join(
@@ -146,7 +146,13 @@ def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
 
 
 @operation(
-    "StackBackward0", name="_stack", known_as="stack", many=_stack_of_many, promote=common, method=False, function=False
+    "StackBackward0",
+    name="_stack",
+    error_name="stack",
+    many=_stack_of_many,
+    promote=common,
+    method=False,
+    function=False,
 )
 def _stack(tensors: Arrays, dim: int) -> Any:
     return jnp.stack(tensors, dim)  # type: ignore[arg-type]
@@ -157,7 +163,7 @@ _STACK = operation_of(_stack)
 
 @composite(method=False, autocast="promote", out=JOINED)
 def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
-    """Tensors of one shape along a new axis.
+    """Tensors of one shape stacked along a new axis.
 
     >>> import fgrad.torch as torch
     >>> torch.stack([torch.zeros(2), torch.ones(2)], dim=1)
@@ -177,33 +183,33 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(x._type.shape)} at entry {i}"
             )
-    return _joined(_STACK, tensors, dim, out)
+    return _apply(_STACK, tensors, dim, out)
 
 
-def _filled(function: str, tensors: Any) -> Sequence[Tensor]:
-    found = checked_sequence(function, tensors)
-    if not found:
+def _nonempty(function: str, tensors: Any) -> Sequence[Tensor]:
+    sequence = checked_sequence(function, tensors)
+    if not sequence:
         raise RuntimeError(f"{function} expects a non-empty TensorList")
-    return found
+    return sequence
 
 
 @composite(method=False)
 def hstack(tensors: Any, *, out: Any = None) -> Tensor:
-    """Tensors side by side: vectors along their axis, others along the second.
+    """Tensors concatenated horizontally: vectors along their axis, others along the second.
 
     Source: `torch.hstack <https://docs.pytorch.org/docs/stable/generated/torch.hstack.html>`_.
     """
-    raised = atleast_1d(*_filled("hstack", tensors), as_tuple=True)
-    return cat(raised, 0 if len(raised[0]._type.shape) == 1 else 1, out=out)
+    parts = atleast_1d(*_nonempty("hstack", tensors), as_tuple=True)
+    return cat(parts, 0 if len(parts[0]._type.shape) == 1 else 1, out=out)
 
 
 @composite(method=False)
 def vstack(tensors: Any, *, out: Any = None) -> Tensor:
-    """Tensors one above the other, vectors being rows.
+    """Tensors concatenated vertically, with vectors as rows.
 
     Source: `torch.vstack <https://docs.pytorch.org/docs/stable/generated/torch.vstack.html>`_.
     """
-    return cat(atleast_2d(*_filled("vstack", tensors), as_tuple=True), 0, out=out)
+    return cat(atleast_2d(*_nonempty("vstack", tensors), as_tuple=True), 0, out=out)
 
 
 @composite(method=False)
@@ -214,18 +220,18 @@ def row_stack(tensors: Any, *, out: Any = None) -> Tensor:
 
 @composite(method=False)
 def dstack(tensors: Any, *, out: Any = None) -> Tensor:
-    """Tensors one behind the other, along the third axis.
+    """Tensors concatenated in depth, along the third axis.
 
     Source: `torch.dstack <https://docs.pytorch.org/docs/stable/generated/torch.dstack.html>`_.
     """
-    return cat(atleast_3d(*_filled("dstack", tensors), as_tuple=True), 2, out=out)
+    return cat(atleast_3d(*_nonempty("dstack", tensors), as_tuple=True), 2, out=out)
 
 
 @composite(method=False)
 def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
-    """Tensors side by side, vectors being columns.
+    """Tensors concatenated horizontally, with vectors as columns.
 
     Source: `torch.column_stack <https://docs.pytorch.org/docs/stable/generated/torch.column_stack.html>`_.
     """
-    found = _filled("column_stack", tensors)
-    return hstack([reshape(x, x._type.numel, 1) if len(x._type.shape) < 2 else x for x in found], out=out)
+    sequence = _nonempty("column_stack", tensors)
+    return hstack([reshape(x, x._type.numel, 1) if len(x._type.shape) < 2 else x for x in sequence], out=out)

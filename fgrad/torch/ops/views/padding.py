@@ -1,4 +1,4 @@
-"""``pad``: more elements at the ends of axes, constant or taken from the tensor itself."""
+"""Padding: elements added at the ends of axes, constant or taken from the tensor."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.creation import empty
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 
@@ -48,15 +48,15 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
 @composite(method=False)
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Tensor:
-    """A tensor with a constant before and after the elements of its last axes; negative padding cuts off.
+    """A tensor with a constant added before and after its last axes; negative padding removes elements.
 
     Source: `torch.nn.functional.pad <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html>`_.
     """
     return apply(operation_of(_constant_pad_nd), (input,), (tuple(map(int, pad)), value))
 
 
-def _checked(input: Any, pad: Pairs, shrunk: str) -> None:
-    """Raise PyTorch's errors for shapes that cannot be padded with elements of their own."""
+def _check_pad(input: Any, pad: Pairs, mode: str) -> None:
+    """Raise PyTorch's errors for shapes that cannot be padded with the tensor's own elements."""
     dims = len(pad) // 2
     rank = input.ndim
     if 0 in input.shape[1 if rank == dims + 2 else 0 :]:
@@ -67,7 +67,7 @@ def _checked(input: Any, pad: Pairs, shrunk: str) -> None:
     axes = "DHW"[3 - dims :]
     sizes = input.shape[rank - dims :]
     results = [n + pad[2 * (dims - 1 - i)] + pad[2 * (dims - 1 - i) + 1] for i, n in enumerate(sizes)]
-    if shrunk == "reflect":
+    if mode == "reflect":
         for i in range(dims):
             low, high = pad[2 * i : 2 * i + 2]
             size = input.shape[rank - 1 - i]
@@ -77,22 +77,22 @@ def _checked(input: Any, pad: Pairs, shrunk: str) -> None:
                     f"got: padding ({low}, {high}) at dimension {rank - 1 - i} of input {list(input.shape)}"
                 )
     if min(results) < 1:
-        of_input = " ".join(f"{a}: {n}" for a, n in zip(axes, sizes, strict=True))
-        of_result = " ".join(f"{a}: {n}" for a, n in zip(axes, results, strict=True))
-        raise RuntimeError(f"input ({of_input}) is too small. Calculated output {of_result}")
+        input_text = " ".join(f"{a}: {n}" for a, n in zip(axes, sizes, strict=True))
+        result_text = " ".join(f"{a}: {n}" for a, n in zip(axes, results, strict=True))
+        raise RuntimeError(f"input ({input_text}) is too small. Calculated output {result_text}")
 
 
-def _extended(input: Any, pad: Pairs, before: Any, after: Any) -> Any:
-    """The array with, on each padded axis, what ``before`` and ``after`` make of it; negative padding cuts off."""
+def _extended(input: Any, pad: Pairs, make_before: Any, make_after: Any) -> Any:
+    """The array padded by functions of array, count and axis; negative padding removes elements."""
     for i in range(len(pad) // 2):
         low, high = pad[2 * i : 2 * i + 2]
         axis = input.ndim - 1 - i
         size = input.shape[axis]
         parts = [lax.slice_in_dim(input, max(-low, 0), size - max(-high, 0), axis=axis)]
         if low > 0:
-            parts.insert(0, before(input, low, axis))
+            parts.insert(0, make_before(input, low, axis))
         if high > 0:
-            parts.append(after(input, high, axis))
+            parts.append(make_after(input, high, axis))
         input = jnp.concatenate(parts, axis) if len(parts) > 1 else parts[0]
     return input
 
@@ -114,9 +114,8 @@ def _pads(kind: str, end: str) -> Callable[..., str]:
     _pads("Reflection", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Reflection", "BackwardBackward0")
 )
 def _reflection_pad(input: Array, padding: Pairs) -> Any:
-    if input.dtype == np.bool_:
-        raise NotImplementedError(f"\"reflection_pad{len(padding) // 2}d\" not implemented for 'Bool'")
-    _checked(input, padding, "reflect")
+    check_kinds(f"reflection_pad{len(padding) // 2}d", "ifc", input)
+    _check_pad(input, padding, "reflect")
     return _extended(
         input,
         padding,
@@ -129,10 +128,8 @@ def _reflection_pad(input: Array, padding: Pairs) -> Any:
     _pads("Replication", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Replication", "BackwardBackward0")
 )
 def _replication_pad(input: Array, padding: Pairs) -> Any:
-    dtype = from_numpy(input.dtype)
-    if dtype.scalar_name == "Bool":
-        raise NotImplementedError(f"\"replication_pad{len(padding) // 2}d\" not implemented for 'Bool'")
-    _checked(input, padding, "replicate")
+    check_kinds(f"replication_pad{len(padding) // 2}d", "ifc", input)
+    _check_pad(input, padding, "replicate")
     return _extended(
         input,
         padding,
@@ -142,7 +139,7 @@ def _replication_pad(input: Array, padding: Pairs) -> Any:
 
 
 def _circular(input: Tensor, pad: Pairs) -> Tensor:
-    """The copies by which PyTorch pads in a circle: first the whole, then each start and each end."""
+    """Circular padding by PyTorch's copies: first the tensor, then the two ends of each axis."""
     shape = input.size()
     dims = len(pad) // 2
     rank = len(shape)
@@ -189,10 +186,11 @@ def _pads_in_fp32(input: Any, pad: Sequence[int], mode: str = "constant", value:
 @functional(autocast=_pads_in_fp32)
 @takes("pad(input)")
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """A tensor with more elements at the ends of its last axes.
+    """A tensor padded at the ends of its last axes.
 
     Arguments:
-      pad: how many before and after, for the last axis, then for the one before it, and so on; negative ones cut off.
+      pad: how many elements before and after, for the last axis, then the one before it, and so on; negative numbers
+        remove elements.
       mode: "constant" (``value``, zero if None), "reflect", "replicate" or "circular".
 
     >>> import fgrad.torch as torch

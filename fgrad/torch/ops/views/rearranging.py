@@ -1,4 +1,4 @@
-"""Elements repeated and moved: ``repeat``, ``tile``, ``roll``, ``flip``, ``rot90``, products and combinations."""
+"""Repeating and rearranging: ``repeat``, ``tile``, ``roll``, ``flip``, ``rot90``, products and combinations."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from fgrad.mutable.types.formats import contiguous_format
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.ops.creation.copying import clone, laid_out
-from fgrad.torch.ops.creation.creation import made, sizes_of
+from fgrad.torch.ops.creation.creation import sizes_of, tensor_from_array
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
-from fgrad.torch.ops.table.answers import IN_PYTHON
+from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.signature import spread_ints
@@ -29,7 +29,7 @@ from fgrad.torch.ops.views.views import expand, flatten, unsqueeze, view_sizes, 
 
 @operation("RepeatBackward0", function=False, outputs=())
 def repeat(input: Array, repeats: Ints) -> Any:
-    """The tensor laid side by side along each axis.
+    """The tensor repeated along each axis.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -47,16 +47,16 @@ def repeat(input: Array, repeats: Ints) -> Any:
 
 @composite()
 def tile(input: Any, *dims: Any) -> Tensor:
-    """The tensor laid side by side along its last axes.
+    """The tensor repeated along its last axes.
 
     Source: `torch.tile <https://docs.pytorch.org/docs/stable/generated/torch.tile.html>`_.
     """
-    given = spread_ints(dims, "tile", "dims", 1)
-    return repeat(input, (1,) * (len(input._type.shape) - len(given)) + given)
+    repeats = spread_ints(dims, "tile", "dims", 1)
+    return repeat(input, (1,) * (len(input._type.shape) - len(repeats)) + repeats)
 
 
-def _interleaved_places(repeats: Tensor) -> Tensor:
-    """The places of elements each repeated as often as ``repeats`` says."""
+def _interleaved_indices(repeats: Tensor) -> Tensor:
+    """The indices 0, 1, ..., each repeated as often as ``repeats`` says."""
     if len(repeats._type.shape) != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats._type.dtype not in (dtypes.int32, dtypes.int64):
@@ -64,14 +64,14 @@ def _interleaved_places(repeats: Tensor) -> Tensor:
     counts = concrete(repeats._value())
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
-    return made(np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
+    return tensor_from_array(np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
 
 
 @composite(out=NOT_TAKEN)
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element, or slice along an axis, repeated in its place.
+    """Each element, or each slice along an axis, repeated in place.
 
     >>> import fgrad.torch as torch
     >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 2]))
@@ -81,10 +81,10 @@ def repeat_interleave(
     <https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html>`_.
     """
     if repeats is None:
-        return _interleaved_places(input)
-    whole = flatten(input) if dim is None else input
-    axis = wrap_dim(0 if dim is None else dim, len(whole._type.shape))
-    size = whole._type.shape[axis] if whole._type.shape else 1
+        return _interleaved_indices(input)
+    source = flatten(input) if dim is None else input
+    axis = wrap_dim(0 if dim is None else dim, len(source._type.shape))
+    size = source._type.shape[axis] if source._type.shape else 1
     if isinstance(repeats, Tensor):
         if repeats._type.shape in ((), (1,)):
             repeats = expand(repeats if repeats._type.shape else unsqueeze(repeats, 0), size)
@@ -93,13 +93,13 @@ def repeat_interleave(
                 f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._type.numel} "
                 f"and input.size({axis}) = {size}"
             )
-        return index_select(whole, axis, _interleaved_places(repeats))
+        return index_select(source, axis, _interleaved_indices(repeats))
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
-    wide = unsqueeze(whole, axis + 1)
-    shape = list(wide._type.shape)
+    widened = unsqueeze(source, axis + 1)
+    shape = list(widened._type.shape)
     shape[axis + 1] = repeats
-    copied = clone(expand(wide, shape), memory_format=contiguous_format)
+    copied = clone(expand(widened, shape), memory_format=contiguous_format)
     if 0 in shape:
         return view_sizes(copied, (*shape[:axis], size * repeats, *shape[axis + 2 :]))
     return flatten(copied, axis, axis + 1)
@@ -117,7 +117,7 @@ def _roll(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 
 @overloaded(out=NOT_TAKEN)
 def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
-    """Elements moved along axes, those that leave at one end entering at the other; without axes, in a row.
+    """Elements shifted circularly along axes; without axes, in the flattened tensor.
 
     >>> import fgrad.torch as torch
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
@@ -135,7 +135,7 @@ def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
 
 @operation("FlipBackward0", strides=elementwise, out=NOT_TAKEN)
 def flip(input: Array, dims: Ints) -> Any:
-    """The elements in the opposite order along axes.
+    """The elements in reverse order along axes.
 
     >>> import fgrad.torch as torch
     >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), [0])
@@ -150,7 +150,7 @@ def flip(input: Array, dims: Ints) -> Any:
 
 @composite()
 def fliplr(input: Any) -> Tensor:
-    """The columns in the opposite order.
+    """The columns in reverse order.
 
     Source: `torch.fliplr <https://docs.pytorch.org/docs/stable/generated/torch.fliplr.html>`_.
     """
@@ -161,7 +161,7 @@ def fliplr(input: Any) -> Tensor:
 
 @composite()
 def flipud(input: Any) -> Tensor:
-    """The rows in the opposite order.
+    """The rows in reverse order.
 
     Source: `torch.flipud <https://docs.pytorch.org/docs/stable/generated/torch.flipud.html>`_.
     """
@@ -177,7 +177,7 @@ def _rot90(input: Array, k: int, dims: tuple[int, int]) -> Any:
 
 @composite(out=NOT_TAKEN)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """A quarter turn, ``k`` times, from the first of two axes towards the second.
+    """A rotation by ``k`` quarter turns, from the first of two axes towards the second.
 
     >>> import fgrad.torch as torch
     >>> torch.rot90(torch.tensor([[0, 1], [2, 3]]))
@@ -191,14 +191,14 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if rank < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
-    one, other = (wrap_dim(d, rank) for d in dims)
-    if one == other:
+    first, second = (wrap_dim(d, rank) for d in dims)
+    if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    found = _rot90(input, k % 4, (one, other))
+    rotated = _rot90(input, k % 4, (first, second))
     strides = list(kept_strides(input) or contiguous_strides(input._type.shape))
     if k % 2:
-        strides[one], strides[other] = strides[other], strides[one]
-    return laid_out(found, tuple(strides))
+        strides[first], strides[second] = strides[second], strides[first]
+    return laid_out(rotated, tuple(strides))
 
 
 # -- products and combinations ---------------------------------------------------------------------------------------
@@ -206,21 +206,21 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 
 @composite(method=False, dispatch=IN_PYTHON)
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All tuples of an element of each vector, a row for each.
+    """The Cartesian product of vectors, a row for each tuple.
 
     Source: `torch.cartesian_prod <https://docs.pytorch.org/docs/stable/generated/torch.cartesian_prod.html>`_.
     """
-    found = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
-    for x in found:
+    vectors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+    for x in vectors:
         check_vector(x)
-    if len(found) == 1:
-        return found[0]
-    return stack([flatten(grid) for grid in meshgrid(*found, indexing="ij")], 1)
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack([flatten(grid) for grid in meshgrid(*vectors, indexing="ij")], 1)
 
 
 @composite(method=False, out=NOT_TAKEN)
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of ``r`` elements of a vector, a row for each.
+    """All combinations of ``r`` elements of a vector, a row for each.
 
     >>> import fgrad.torch as torch
     >>> torch.combinations(torch.tensor([1, 2, 3]))
@@ -234,6 +234,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return made(np.zeros(0), input._type.dtype)
-    mask = made(ordered_mask(input._type.numel, r, with_replacement), dtypes.bool_)
+        return tensor_from_array(np.zeros(0), input._type.dtype)
+    mask = tensor_from_array(ordered_mask(input._type.numel, r, with_replacement), dtypes.bool_)
     return stack([masked_select(grid, mask) for grid in meshgrid(*[input] * r, indexing="ij")], 1)

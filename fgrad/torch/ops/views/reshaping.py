@@ -1,4 +1,4 @@
-"""Tensors of more axes, and tensors broadcast to each other: ``atleast_2d``, ``broadcast_tensors``, ``meshgrid``."""
+"""Added axes and broadcasting: ``atleast_2d``, ``broadcast_tensors``, ``meshgrid``."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -10,27 +10,27 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.table.answers import CLOSED, IN_PYTHON, in_python
 from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.dispatch import CLOSED, IN_PYTHON, in_python
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views.views import expand, reshape, unsqueeze, view_sizes
 
 
 def check_tensors(tensors: Sequence[Any]) -> None:
-    """Raise PyTorch's error for an element of a sequence that is no tensor."""
+    """Raise PyTorch's error for an element of a sequence that is not a tensor."""
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type_name(x)}")
 
 
-def _each(raised: Callable[[Tensor], Tensor], tensors: tuple[Any, ...], as_tuple: bool) -> Any:
-    """The result for one tensor, a tuple of them for several or for a sequence."""
+def _map_tensors(promote: Callable[[Tensor], Tensor], tensors: tuple[Any, ...], as_tuple: bool) -> Any:
+    """The result for a single tensor; a tuple of results for several tensors or a sequence."""
     if len(tensors) == 1 and isinstance(tensors[0], tuple | list):
         check_tensors(tensors[0])
-        return tuple(map(raised, tensors[0]))
+        return tuple(map(promote, tensors[0]))
     check_tensors(tensors)
-    found = tuple(map(raised, tensors))
-    return found[0] if len(found) == 1 and not as_tuple else found
+    results = tuple(map(promote, tensors))
+    return results[0] if len(results) == 1 and not as_tuple else results
 
 
 def _to_1d(x: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def atleast_1d(*tensors: Any, as_tuple: bool = False) -> Any:
 
     Source: `torch.atleast_1d <https://docs.pytorch.org/docs/stable/generated/torch.atleast_1d.html>`_.
     """
-    return _each(_to_1d, tensors, as_tuple)
+    return _map_tensors(_to_1d, tensors, as_tuple)
 
 
 @composite(method=False, dispatch=in_python(lambda *tensors: None))
@@ -66,7 +66,7 @@ def atleast_2d(*tensors: Any, as_tuple: bool = False) -> Any:
 
     Source: `torch.atleast_2d <https://docs.pytorch.org/docs/stable/generated/torch.atleast_2d.html>`_.
     """
-    return _each(_to_2d, tensors, as_tuple)
+    return _map_tensors(_to_2d, tensors, as_tuple)
 
 
 @composite(method=False, dispatch=in_python(lambda *tensors: None))
@@ -75,7 +75,7 @@ def atleast_3d(*tensors: Any, as_tuple: bool = False) -> Any:
 
     Source: `torch.atleast_3d <https://docs.pytorch.org/docs/stable/generated/torch.atleast_3d.html>`_.
     """
-    return _each(_to_3d, tensors, as_tuple)
+    return _map_tensors(_to_3d, tensors, as_tuple)
 
 
 @composite(method=False, dispatch=IN_PYTHON)
@@ -105,21 +105,21 @@ def broadcast_shapes(*shapes: Any) -> Size:
     for shape in shapes:
         if not isinstance(shape, int | tuple | list):
             raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
-    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
-    found = [1] * max(map(len, given), default=0)
-    for i, shape in enumerate(given):
+    tuples = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    result = [1] * max(map(len, tuples), default=0)
+    for i, shape in enumerate(tuples):
         for back in range(-1, -1 - len(shape), -1):
             if shape[back] < 0:
                 raise ValueError("Attempting to broadcast a dimension with negative length!")
-            if shape[back] in (1, found[back]):
+            if shape[back] in (1, result[back]):
                 continue
-            if found[back] != 1:
+            if result[back] != 1:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {shape[back]} at {back}! Mismatching argument at "
-                    f"index {i} had {shape}; but expected shape should be broadcastable to {found}"
+                    f"index {i} had {shape}; but expected shape should be broadcastable to {result}"
                 )
-            found[back] = shape[back]
-    return Size(found)
+            result[back] = shape[back]
+    return Size(result)
 
 
 def _grids(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -142,36 +142,36 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
     Source: `torch.meshgrid <https://docs.pytorch.org/docs/stable/generated/torch.meshgrid.html>`_.
     """
-    found = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
-    check_tensors(found)
+    vectors = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
+    check_tensors(vectors)
     if indexing is None:
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
-    if not found:
+    if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    if any(x._type.dtype is not found[0]._type.dtype for x in found):
+    if any(x._type.dtype is not vectors[0]._type.dtype for x in vectors):
         raise RuntimeError("meshgrid expects all tensors to have the same dtype")
-    for x in found:
+    for x in vectors:
         if len(x._type.shape) > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    swapped = indexing == "xy" and len(found) > 1
+    swapped = indexing == "xy" and len(vectors) > 1
     if swapped:
-        found[0], found[1] = found[1], found[0]
-    grids = _grids(found)
+        vectors[0], vectors[1] = vectors[1], vectors[0]
+    grids = _grids(vectors)
     if swapped:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 
 def check_vector(x: Tensor) -> None:
-    """Raise PyTorch's error for a tensor that is no vector."""
+    """Raise PyTorch's error for a tensor that is not a vector."""
     if len(x._type.shape) != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._type.shape)}")
 
 
 def ordered_mask(count: int, r: int, with_replacement: bool) -> np.ndarray:
-    """Which of all ``r``-tuples of numbers below ``count`` are increasing."""
+    """A mask over all ``r``-tuples of numbers below ``count``: true for the increasing ones."""
     numbers = np.indices((count,) * r)
     mask = np.ones((count,) * r, bool)
     for a, b in itertools.pairwise(numbers):

@@ -1,4 +1,4 @@
-"""Views of several pieces, of diagonals and of windows, and by strides."""
+"""Views of pieces, diagonals and sliding windows, and by strides."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -14,7 +14,7 @@ from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.table.answers import UNLISTED, in_python
+from fgrad.torch.ops.table.dispatch import UNLISTED, in_python
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import checked_ints
@@ -49,16 +49,16 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any
 def _unfold_geometry(g: Geometry, dimension: int, size: int, step: int) -> Geometry:
     rank = len(g.sizes)
     axis = wrap_dim(dimension, rank)
-    have = g.sizes[axis] if rank else 1
+    length = g.sizes[axis] if rank else 1
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
-    if size > have:
-        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {have} but size is {size}")
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {length} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not rank:
         return evolve(g, sizes=(size,), strides=(1,))
-    sizes = (*g.sizes[:axis], (have - size) // step + 1, *g.sizes[axis + 1 :], size)
+    sizes = (*g.sizes[:axis], (length - size) // step + 1, *g.sizes[axis + 1 :], size)
     return evolve(
         g,
         sizes=sizes,
@@ -68,16 +68,16 @@ def _unfold_geometry(g: Geometry, dimension: int, size: int, step: int) -> Geome
 
 @view("UnfoldBackward0", _unfold_geometry, function=False)
 def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
-    """Windows along an axis as a view, their axis last."""
+    """Sliding windows along an axis as a view, their axis last."""
     if not input.ndim:
         return lax.reshape(input, (1,))[:size]
     axis = dimension % input.ndim
     count = (input.shape[axis] - size) // step + 1
-    places = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
-    return jnp.moveaxis(jnp.take(input, places, axis), axis + 1, -1)
+    indices = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
+    return jnp.moveaxis(jnp.take(input, indices, axis), axis + 1, -1)
 
 
-_MOST_BYTES = (1 << 63) - 1
+_MAX_BYTES = (1 << 63) - 1
 
 
 def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
@@ -88,18 +88,19 @@ def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geo
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    g = input._geometry_of()
+    geometry = input._geometry_of()
     storage = input._storage
-    if any(n < 0 for n in size) or extent(size, stride, offset) * g.dtype.itemsize > _MOST_BYTES:
+    itemsize = geometry.dtype.itemsize
+    needed = extent(size, stride, offset) * itemsize
+    if any(n < 0 for n in size) or needed > _MAX_BYTES:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
-    held = storage.count * storage.dtype.itemsize
-    if extent(size, stride, offset) * g.dtype.itemsize > held:
+    available = storage.count * storage.dtype.itemsize
+    if needed > available:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
-            f"{g.dtype.itemsize} requiring a storage size of {extent(size, stride, offset) * g.dtype.itemsize} are out "
-            f"of bounds for storage of size {held}"
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {itemsize} "
+            f"requiring a storage size of {needed} are out of bounds for storage of size {available}"
         )
-    return evolve(g, sizes=size, strides=stride, offset=offset)
+    return evolve(geometry, sizes=size, strides=stride, offset=offset)
 
 
 _AS_STRIDED_VIEW = ViewOperation(
@@ -119,12 +120,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     find_nodes((input,))
     base = input._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
-    for name, given in (("size", size), ("stride", stride)):
-        if not isinstance(given, tuple | list):
-            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type_name(given)}")
+    for name, argument in (("size", size), ("stride", stride)):
+        if not isinstance(argument, tuple | list):
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type_name(argument)}")
     sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
-    made = checked_strided(input, sizes, strides, offset)
-    start, params = located(base, made)
+    geometry = checked_strided(input, sizes, strides, offset)
+    start, params = located(base, geometry)
     return apply_view(_AS_STRIDED_VIEW, (input, start), params)
 
 
@@ -145,7 +146,7 @@ def _unbind(input: Array, dim: int) -> Any:
 
 @composite(out=NOT_TAKEN)
 def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts along an axis, each a view."""
+    """The slices along an axis, each a view."""
     return tuple(_unbind(input, dim))
 
 
@@ -174,20 +175,30 @@ def _split_with_sizes(input: Array, lengths: Ints, dim: int) -> Any:
 
 @composite()
 def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of these lengths along an axis, each a view.
+    """Pieces of given lengths along an axis, each a view.
 
     Raises:
-      RuntimeError: a length is negative, or they are not as long as the axis together.
+      RuntimeError: a length is negative, or they do not add up to the size of the axis.
 
     >>> import fgrad.torch as torch
     >>> torch.split_with_sizes(torch.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
+    return tuple(_split_with_sizes(input, *checked_lengths(input, split_sizes, dim)))
+
+
+def _axis_and_size(function: str, input: Tensor, dim: int) -> tuple[int, int]:
+    """The non-negative index of an axis, and its size."""
     shape = input._type.shape
     if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
+        raise RuntimeError(f"{function} expects at least a 1-dimensional tensor")
     axis = wrap_dim(dim, len(shape))
-    size = shape[axis]
+    return axis, shape[axis]
+
+
+def checked_lengths(input: Tensor, split_sizes: Sequence[Any], dim: int) -> tuple[Ints, int]:
+    """The lengths of the pieces of an axis, and the non-negative axis; or PyTorch's error if they do not fit it."""
+    axis, size = _axis_and_size("split", input, dim)
     lengths = tuple([int(n) for n in split_sizes])
     if any(n < 0 for n in lengths):
         raise RuntimeError(
@@ -195,10 +206,29 @@ def split_with_sizes(input: Any, split_sizes: Dims, dim: int = 0) -> tuple[Tenso
         )
     if sum(lengths) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-            f"{axis}), but got split_sizes={list(lengths)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={list(lengths)}"
         )
-    return tuple(_split_with_sizes(input, lengths, axis))
+    return lengths, axis
+
+
+def equal_lengths(input: Tensor, split_size: int, dim: int) -> tuple[Ints, int]:
+    """The lengths of pieces of ``split_size``, the last maybe shorter, and the non-negative axis."""
+    axis, size = _axis_and_size("split", input, dim)
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    count = max(-(-size // split_size), 1) if split_size else 1
+    return tuple([min(split_size, size - i * split_size) for i in range(count)]), axis
+
+
+def chunk_size(input: Tensor, chunks: int, dim: int) -> int | list[int]:
+    """The length of at most ``chunks`` equal pieces; for an empty axis, the lengths of all."""
+    _, size = _axis_and_size("chunk", input, dim)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    return -(-size // chunks) or [0] * chunks
 
 
 _CHUNKS = ("Tensor input, int split_size, int dim = 0", "Tensor input, tuple of ints split_size, int dim = 0")
@@ -213,41 +243,24 @@ def split(
 ) -> tuple[Tensor, ...]:
     """Pieces along an axis, each a view."""
     find_nodes((tensor,))
-    given = split_size if split_size_or_sections is None else split_size_or_sections
-    if isinstance(given, Tensor) and given._type.numel == 1:
-        given = int(given.item())
-    if given.__class__ is bool:
-        raise TypeError(no_match("split", types_of((tensor, given, dim)), _CHUNKS))
-    shape = tensor._type.shape
-    if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    axis = wrap_dim(dim, len(shape))
-    size = shape[axis]
-    if not isinstance(given, int):
-        if not isinstance(given, tuple | list):
-            raise TypeError(
-                f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(given)}"
-            )
-        return split_with_sizes(tensor, given, dim)
-    if given < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={given}")
-    if given == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    count = max(-(-size // given), 1) if given else 1
-    return tuple(_split(tensor, tuple([min(given, size - i * given) for i in range(count)]), axis))
+    sections = split_size if split_size_or_sections is None else split_size_or_sections
+    if isinstance(sections, Tensor) and sections._type.numel == 1:
+        sections = int(sections.item())
+    if sections.__class__ is bool:
+        raise TypeError(no_match("split", types_of((tensor, sections, dim)), _CHUNKS))
+    if isinstance(sections, int):
+        return tuple(_split(tensor, *equal_lengths(tensor, sections, dim)))
+    if not isinstance(sections, tuple | list):
+        raise TypeError(
+            f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(sections)}"
+        )
+    return split_with_sizes(tensor, sections, dim)
 
 
 @composite(out=NOT_TAKEN)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal length along an axis, each a view."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    shape = input._type.shape
-    if not shape:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    size = shape[wrap_dim(dim, len(shape))]
-    length = -(-size // chunks)
-    return split(input, [0] * chunks, dim) if not length else split(input, length, dim)
+    return split(input, chunk_size(input, chunks, dim), dim)
 
 
 _TENSOR_SPLITS = (
@@ -259,66 +272,68 @@ _TENSOR_SPLITS = (
 
 @composite(out=NOT_TAKEN)
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces along an axis, by their number or by where to cut, each a view."""
+    """Pieces along an axis, given by their number or by the indices of the cuts, each a view."""
     shape = input._type.shape
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = wrap_dim(dim, len(shape))
     size = shape[axis]
-    given = indices_or_sections
-    if isinstance(given, Tensor) and given._type.dtype is not int64:
+    sections = indices_or_sections
+    if isinstance(sections, Tensor) and sections._type.dtype is not int64:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-            + given._type.dtype.scalar_name
+            + sections._type.dtype.scalar_name
         )
-    if isinstance(given, Tensor | np.integer):
-        given = given.tolist()
-    if given.__class__ is bool or not isinstance(given, int | tuple | list):
-        raise TypeError(no_match("tensor_split", types_of((input, given)), _TENSOR_SPLITS))
-    if isinstance(given, int):
-        if given <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {given}")
-        least, extra = divmod(size, given)
+    if isinstance(sections, Tensor | np.integer):
+        sections = sections.tolist()
+    if sections.__class__ is bool or not isinstance(sections, int | tuple | list):
+        raise TypeError(no_match("tensor_split", types_of((input, sections)), _TENSOR_SPLITS))
+    if isinstance(sections, int):
+        if sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        length, longer = divmod(size, sections)
         bounds = [0]
-        for i in range(given):
-            bounds.append(bounds[-1] + least + (i < extra))
+        for i in range(sections):
+            bounds.append(bounds[-1] + length + (i < longer))
     else:
-        bounds = [0, *given, size]
-    return tuple([slice_axis(input, axis, a, b, 1) for a, b in pairwise(bounds)])
+        bounds = [0, *sections, size]
+    return tuple([slice_axis(input, axis, start, end, 1) for start, end in pairwise(bounds)])
 
 
 _SPLITS = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
 
 
-def _split_evenly(function: str, input: Tensor, given: Any, dim: int, least: int) -> tuple[Tensor, ...]:
-    """``tensor_split`` into as many pieces as divide the axis."""
-    if given.__class__ is bool or not isinstance(given, int | np.integer | Tensor | tuple | list):
-        raise TypeError(no_match(function, types_of((input, given)), _SPLITS))
+def _split_evenly(function: str, input: Tensor, sections_or_indices: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """``tensor_split`` of an axis that a number of pieces must divide."""
+    if sections_or_indices.__class__ is bool or not isinstance(
+        sections_or_indices, int | np.integer | Tensor | tuple | list
+    ):
+        raise TypeError(no_match(function, types_of((input, sections_or_indices)), _SPLITS))
     shape = input._type.shape
     if len(shape) < least:
         raise RuntimeError(
             f"torch.{function} requires a tensor with at least {least} dimension, but got a tensor with {len(shape)} "
             "dimensions!"
         )
-    if isinstance(given, int | Tensor):
-        sections = given if isinstance(given, int) else int(given.item())
+    if isinstance(sections_or_indices, int | Tensor):
+        sections = sections_or_indices if isinstance(sections_or_indices, int) else int(sections_or_indices.item())
         if sections == 0 or shape[dim] % sections:
             raise RuntimeError(
                 f"torch.{function} attempted to split along dimension {dim}, but the size of the dimension "
                 f"{shape[dim]} is not divisible by the split_size {sections}!"
             )
-    return tensor_split(input, given, dim)
+    return tensor_split(input, sections_or_indices, dim)
 
 
 @composite(out=NOT_TAKEN)
 def hsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along columns; a number of pieces must divide them."""
+    """``tensor_split`` along the second axis, or the only one; a number of pieces must divide it."""
     return _split_evenly("hsplit", input, indices_or_sections, 0 if len(input._type.shape) == 1 else 1, 1)
 
 
 @composite(out=NOT_TAKEN)
 def vsplit(input: Array, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along rows; a number of pieces must divide them."""
+    """``tensor_split`` along the first axis; a number of pieces must divide it."""
     return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
 
 

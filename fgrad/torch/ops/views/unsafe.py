@@ -1,9 +1,9 @@
-"""Splitting whose pieces are no views for autograd, although they share memory: see NOTE [Unsafe pieces].
+"""Splits whose pieces share memory but are not views for autograd: see NOTE [Unsafe pieces].
 
 NOTE [Unsafe pieces]
 A piece has a version counter of its own and no base, so a write to it is an ordinary one: its node does not become
-``CopySlices``, and what was saved of the whole or of another piece is not checked.  It is for results that nobody else
-holds, such as the gates of a recurrent cell.
+``CopySlices``, and saved values of the input or of other pieces are not checked.  It is for results that nothing else
+refers to, such as the gates of a recurrent cell.
 """
 
 from typing import Any
@@ -12,8 +12,13 @@ from fgrad.mutable.operation.views import cut_from_base
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite, view
-from fgrad.torch.ops.views.splitting import _split_geometry, _split_values
-from fgrad.torch.ops.views.views import wrap_dim
+from fgrad.torch.ops.views.splitting import (
+    _split_geometry,
+    _split_values,
+    checked_lengths,
+    chunk_size,
+    equal_lengths,
+)
 
 
 @view("UnsafeSplitBackward0", _split_geometry, method=False, function=False)
@@ -26,18 +31,9 @@ def _unsafe_split_with_sizes(input: Array, lengths: tuple[int, ...], dim: int) -
     return _split_values(input, lengths, dim)
 
 
-def _axis(input: Tensor, dim: int, name: str) -> tuple[int, int]:
-    """An axis counted from the first, and its size."""
-    shape = input._type.shape
-    if not shape:
-        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
-    axis = wrap_dim(dim, len(shape))
-    return axis, shape[axis]
-
-
 @composite(out=NOT_TAKEN)
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of length ``split_size`` along an axis, the last maybe shorter, which are no views for autograd.
+    """Pieces of length ``split_size`` along an axis, the last maybe shorter, which autograd does not treat as views.
 
     Raises:
       RuntimeError: ``split_size`` is negative, or zero where the axis is not.
@@ -48,44 +44,26 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...
 
     Source: `torch.unsafe_split <https://docs.pytorch.org/docs/2.13/generated/torch.unsafe_split.html>`_.
     """
-    axis, size = _axis(input, dim, "split")
-    if split_size < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
-    if split_size == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    count = max(-(-size // split_size), 1) if split_size else 1
-    sizes = tuple(min(split_size, size - i * split_size) for i in range(count))
-    return tuple(map(cut_from_base, _unsafe_split(input, sizes, axis)))
+    return tuple(map(cut_from_base, _unsafe_split(input, *equal_lengths(input, split_size, dim))))
 
 
 @composite()
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of these lengths along an axis, which are no views for autograd.
+    """Pieces of given lengths along an axis, which autograd does not treat as views.
 
     Raises:
-      RuntimeError: a length is negative, or they are not as long as the axis together.
+      RuntimeError: a length is negative, or they do not add up to the size of the axis.
 
     >>> import fgrad.torch as torch
     >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-    axis, size = _axis(input, dim, "split")
-    lengths = tuple(int(length) for length in split_sizes)
-    if any(length < 0 for length in lengths):
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(lengths)}"
-        )
-    if sum(lengths) != size:
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), "
-            f"but got split_sizes={list(lengths)}"
-        )
-    return tuple(map(cut_from_base, _unsafe_split_with_sizes(input, lengths, axis)))
+    return tuple(map(cut_from_base, _unsafe_split_with_sizes(input, *checked_lengths(input, split_sizes, dim))))
 
 
 @composite(out=NOT_TAKEN)
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` pieces of equal length along an axis, which are no views for autograd.
+    """At most ``chunks`` pieces of equal length along an axis, which autograd does not treat as views.
 
     Raises:
       RuntimeError: ``chunks`` is not positive.
@@ -96,8 +74,5 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Source: `torch.unsafe_chunk <https://docs.pytorch.org/docs/2.13/generated/torch.unsafe_chunk.html>`_.
     """
-    axis, size = _axis(input, dim, "chunk")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    length = -(-size // chunks)
-    return unsafe_split(input, length, axis) if length else unsafe_split_with_sizes(input, [0] * chunks, axis)
+    size = chunk_size(input, chunks, dim)
+    return unsafe_split(input, size, dim) if isinstance(size, int) else unsafe_split_with_sizes(input, size, dim)

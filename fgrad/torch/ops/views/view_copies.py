@@ -1,8 +1,8 @@
-"""Copies of views: what a view shows, with memory of its own.
+"""Copies of views: the elements of a view in memory of their own.
 
 NOTE [A view's copy]
-Each is the operation of the view on values, with a node that is named after the view's.  What the view checks is
-checked by making it first, of the operand without its history.
+Each is the view's function of values as an ordinary operation, with a node named after the view's.  To check the
+arguments, the view itself is made first, of the detached operand.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from fgrad.torch.ops.views.views import narrow, select, wrap_dim
 
 @frozen
 class _Copy:
-    """A copy of what a view shows: see NOTE [A view's copy]."""
+    """The operation that copies a view: see NOTE [A view's copy]."""
 
     view: Any
     operation: Operation
@@ -29,19 +29,19 @@ class _Copy:
     def __call__(self, out: Any, input: Tensor, *rest: Any, **params: Any) -> Any:
         if self.view is not None:
             self.view(input.detach(), *rest, **params)
-        given = tuple([params[name] for name in self.operation.parameters])
+        values = tuple([params[name] for name in self.operation.parameters])
         if out is None:
-            return apply(self.operation, (input, *rest), given)
-        return run_into(self.operation.name, self.operation, (input, *rest), given, out)
+            return apply(self.operation, (input, *rest), values)
+        return run_into(self.operation.name, self.operation, (input, *rest), values, out)
 
 
 def _copy(name: str, view: str, node: str | None = None) -> _Copy:
-    """The copy of a view of the table."""
+    """The copying operation of a view in the table."""
     entry = TABLE[view]
-    made = entry.operation
-    assert made is not None
-    named = node or f"{made.node}_copy"
-    return _Copy(entry.call, Operation(name, made.function, named, made.operands, made.parameters, made.fixed))
+    op = entry.operation
+    assert op is not None
+    node_name = node or f"{op.node}_copy"
+    return _Copy(entry.call, Operation(name, op.function, node_name, op.operands, op.parameters, op.fixed))
 
 
 def _ints(sizes: Any) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ _ALIAS = _copy("alias_copy", "alias")
 
 @composite(method=False)
 def alias_copy(input: Array, *, out: Any = None) -> Any:
-    """A copy, as row-major memory has it.
+    """A copy, contiguous in memory.
 
     >>> import fgrad.torch as torch
     >>> torch.alias_copy(torch.tensor([1., 2.]))
@@ -67,7 +67,7 @@ _DETACH = _copy("detach_copy", "alias", NOT_IMPLEMENTED)
 
 @composite(method=False)
 def detach_copy(input: Array, *, out: Any = None) -> Any:
-    """A copy through which nothing can be differentiated: backward raises.
+    """A copy without a derivative: backward through it raises.
 
     >>> import fgrad.torch as torch
     >>> torch.detach_copy(torch.tensor([1., 2.]))
@@ -96,7 +96,7 @@ _VIEW, _RETYPED = _copy("view_copy", "view"), _copy("view_copy", "_retyped")
 
 @composite(method=False)
 def view_copy(input: Array, size: Any = None, dtype: Any = None, *, out: Any = None) -> Any:
-    """The elements in another shape, or their bits as another type, in a copy.
+    """A copy in another shape, or with the bits as another element type.
 
     >>> import fgrad.torch as torch
     >>> torch.view_copy(torch.arange(4), (2, 2))
@@ -174,7 +174,7 @@ _SQUEEZE_DIMS = _copy("squeeze_copy", "_squeeze_dims")
 
 @composite(method=False)
 def squeeze_copy(input: Array, dim: Any = None, *, out: Any = None) -> Any:
-    """Axes of size 1 left out, in a copy.
+    """A copy without the axes of size 1.
 
     >>> import fgrad.torch as torch
     >>> torch.squeeze_copy(torch.tensor([[1, 2]]))
@@ -204,7 +204,7 @@ _UNFOLD = _copy("unfold_copy", "unfold")
 
 @composite(method=False)
 def unfold_copy(input: Array, dimension: int, size: int, step: int, *, out: Any = None) -> Any:
-    """Windows along an axis, their axis last, in a copy.
+    """Sliding windows along an axis, their axis last, in a copy.
 
     >>> import fgrad.torch as torch
     >>> torch.unfold_copy(torch.arange(4), 0, 2, 1)
@@ -234,7 +234,7 @@ _SELECT = _copy("select_copy", "_select")
 
 @composite(method=False)
 def select_copy(input: Array, dim: int, index: int, *, out: Any = None) -> Any:
-    """The part at an index along an axis, in a copy.
+    """The slice at an index along an axis, in a copy.
 
     >>> import fgrad.torch as torch
     >>> torch.select_copy(torch.tensor([[1, 2], [3, 4]]), 0, 1)
@@ -285,7 +285,7 @@ _AS_STRIDED = _Copy(None, AS_STRIDED_COPY)
 
 @composite(method=False)
 def as_strided_copy(input: Array, size: Any, stride: Any, storage_offset: int | None = None, *, out: Any = None) -> Any:
-    """The elements of a tensor's storage that sizes, strides and offset name, in a copy.
+    """The elements of a tensor's storage at the given sizes, strides and offset, in a copy.
 
     >>> import fgrad.torch as torch
     >>> torch.as_strided_copy(torch.arange(4), (2, 2), (1, 2))
@@ -302,16 +302,15 @@ _UNBIND = _copy("unbind_copy", "_unbind")
 
 @composite(method=False)
 def unbind_copy(input: Array, dim: int = 0, *, out: Any = None) -> Any:
-    """The parts along an axis, each a copy.
+    """The slices along an axis, each a copy.
 
     >>> import fgrad.torch as torch
     >>> torch.unbind_copy(torch.tensor([1, 2]))
     (tensor(1), tensor(2))
     """
     unbind(input.detach(), dim)
-    found = _UNBIND(out, input, dim=dim)
-    # as in PyTorch, where several are written
-    return found if out is None else None
+    copies = _UNBIND(out, input, dim=dim)
+    return copies if out is None else None  # as in PyTorch
 
 
 _SPLIT = _copy("split_copy", "_split")
@@ -331,9 +330,8 @@ def split_copy(input: Array, split_size: int, dim: int = 0, *, out: Any = None) 
     (tensor([0, 1]), tensor([2]))
     """
     lengths = _lengths(input, int(split_size), dim)
-    found = _SPLIT(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
-    # as in PyTorch, where several are written
-    return found if out is None else None
+    copies = _SPLIT(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    return copies if out is None else None  # as in PyTorch
 
 
 @composite(method=False)
@@ -345,6 +343,5 @@ def split_with_sizes_copy(input: Array, split_sizes: Any, dim: int = 0, *, out: 
     (tensor([0]), tensor([1, 2]))
     """
     lengths = _lengths(input, _ints(split_sizes), dim)
-    found = _SPLIT_WITH_SIZES(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
-    # as in PyTorch, where several are written
-    return found if out is None else None
+    copies = _SPLIT_WITH_SIZES(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    return copies if out is None else None  # as in PyTorch

@@ -1,4 +1,4 @@
-"""Copies of a tensor with a part replaced that some view names: ``select_scatter``, ``slice_scatter`` and their kin."""
+"""Copies of a tensor with the elements of a view replaced: ``select_scatter``, ``slice_scatter`` and others."""
 
 import math
 from typing import Any
@@ -67,10 +67,10 @@ def _slice_scatter(input: Array, src: Array, start: Number, end: Number, dim: in
     if not length:
         return input
     if step > 1:
-        # the elements between them stay
+        # the elements in between are kept
         size = (length - 1) * step + 1
-        place = (*[slice(None)] * dim, slice(None, None, step))
-        src = lax.dynamic_slice_in_dim(input, start, size, dim).at[place].set(src)
+        index = (*[slice(None)] * dim, slice(None, None, step))
+        src = lax.dynamic_slice_in_dim(input, start, size, dim).at[index].set(src)
     return lax.dynamic_update_slice_in_dim(input, src, start, dim)
 
 
@@ -99,11 +99,11 @@ def _diagonal_scatter(input: Array, src: Array, offset: int, dim1: int, dim2: in
     _check(src, (*last.shape[:-2], length))
     if not src.size:
         return input
-    places = jnp.arange(length)
-    found = last.at[..., places + max(0, -offset), places + max(0, offset)].set(
+    indices = jnp.arange(length)
+    replaced = last.at[..., indices + max(0, -offset), indices + max(0, offset)].set(
         _like(src, input), mode="promise_in_bounds", unique_indices=True
     )
-    return jnp.moveaxis(found, (-2, -1), (dim1, dim2))
+    return jnp.moveaxis(replaced, (-2, -1), (dim1, dim2))
 
 
 @overloaded(out=NOT_TAKEN)
@@ -113,10 +113,10 @@ def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, d
     Source: `torch.diagonal_scatter <https://docs.pytorch.org/docs/stable/generated/torch.diagonal_scatter.html>`_.
     """
     rank = len(input._type.shape)
-    one, other = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
-    if one == other:
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diagonal_scatter, input, src, offset, one, other
+    return _diagonal_scatter, input, src, offset, first, second
 
 
 @composite()
@@ -135,23 +135,23 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 
 @composite(function=False)
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write a number to the main diagonal; of a tall matrix with ``wrap``, to one that starts anew below.
+    """Write a number to the main diagonal; with ``wrap``, also to the one that restarts below in a tall matrix.
 
     Source: `torch.Tensor.fill_diagonal_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.fill_diagonal_.html>`_.
     """
-    g = self._geometry_of()
-    rank = len(g.sizes)
+    geometry = self._geometry_of()
+    rank = len(geometry.sizes)
     if rank < 2:
         raise RuntimeError("dimensions must larger than 1")
-    if rank > 2 and len(set(g.sizes)) > 1:
+    if rank > 2 and len(set(geometry.sizes)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    step = sum(g.strides)
-    fill_(as_strided(self, (min(g.sizes),), (step,), g.offset), fill_value)
-    rows, columns = g.sizes[0], math.prod(g.sizes[1:])
+    step = sum(geometry.strides)
+    fill_(as_strided(self, (min(geometry.sizes),), (step,), geometry.offset), fill_value)
+    rows, columns = geometry.sizes[0], math.prod(geometry.sizes[1:])
     if wrap and rank == 2 and rows > columns + 1:
         below = columns + 1
         length = (rows * columns - below * columns + columns) // (columns + 1)
-        start = g.offset + below * g.strides[0]
+        start = geometry.offset + below * geometry.strides[0]
         fill_(as_strided(self, (length,), (step,), start), fill_value)
     return self

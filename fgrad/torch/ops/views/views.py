@@ -1,4 +1,4 @@
-"""Operations whose results are views: what each does to a geometry, and what it does to values."""
+"""View operations: what each does to a geometry, and what it does to values."""
 
 import math
 import operator
@@ -15,17 +15,17 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.mutable.types.type_names import tensor_type_name, type_name
-from fgrad.torch.ops.table.answers import METHOD_IN_PYTHON, Dispatch
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, composite, view
 
 
 def wrap_dim(dim: int, rank: int, scalar: bool = True) -> int:
-    """An axis counted from the front.
+    """The non-negative index of an axis.
 
     Raises:
-      IndexError: there is no such axis; PyTorch lets a tensor of no dimensions have axis 0 and -1 when ``scalar``.
+      IndexError: there is no such axis; with ``scalar``, a 0-d tensor has axes 0 and -1.
     """
     least = max(rank, 1) if scalar else rank
     if least == 0:
@@ -36,12 +36,12 @@ def wrap_dim(dim: int, rank: int, scalar: bool = True) -> int:
 
 
 def wrap_dims(dims: Sequence[int], rank: int) -> Ints:
-    """Axes counted from the front, each once."""
-    found = [wrap_dim(d, rank) for d in dims]
-    for d in found:
-        if found.count(d) > 1:
+    """The non-negative indices of distinct axes."""
+    axes = [wrap_dim(d, rank) for d in dims]
+    for d in axes:
+        if axes.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
-    return tuple(found)
+    return tuple(axes)
 
 
 def check_sizes(sizes: Sequence[int]) -> None:
@@ -75,7 +75,7 @@ def _select(input: Array, index: Number, dim: int) -> Any:
 
 @composite(out=NOT_TAKEN)
 def select(input: Any, dim: int, index: int) -> Tensor:
-    """The part of a tensor at an index along an axis, as a view.
+    """The slice at an index along an axis, as a view.
 
     >>> import fgrad.torch as torch
     >>> torch.arange(6).view(2, 3).select(1, 2)
@@ -99,9 +99,9 @@ def _slice_geometry(g: Geometry, start: int, dim: int, length: int, step: int) -
 def _slice(input: Array, start: Number, dim: int, length: int, step: int) -> Any:
     if not length:
         return lax.slice_in_dim(input, 0, 0, axis=dim)
-    whole = (length - 1) * step + 1
-    found = lax.dynamic_slice_in_dim(input, start, whole, dim)
-    return found if step == 1 else lax.slice_in_dim(found, 0, whole, step, dim)
+    span = (length - 1) * step + 1
+    part = lax.dynamic_slice_in_dim(input, start, span, dim)
+    return part if step == 1 else lax.slice_in_dim(part, 0, span, step, dim)
 
 
 def slice_axis(input: Tensor, dim: int, start: int | None, end: int | None, step: int | None) -> Tensor:
@@ -143,8 +143,8 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def inferred(shape: Ints, numel: int) -> Ints:
-    """A shape with its -1 worked out.
+def inferred_shape(shape: Ints, numel: int) -> Ints:
+    """A shape with -1 replaced by the inferred size.
 
     Raises:
       RuntimeError: the shape does not fit the number of elements.
@@ -170,7 +170,7 @@ def inferred(shape: Ints, numel: int) -> Ints:
 
 
 def _view_geometry(g: Geometry, size: Ints) -> Geometry:
-    shape = inferred(size, math.prod(g.sizes))
+    shape = inferred_shape(size, math.prod(g.sizes))
     strides = viewed_strides(g.sizes, g.strides, shape)
     if strides is None:
         raise RuntimeError(
@@ -182,7 +182,7 @@ def _view_geometry(g: Geometry, size: Ints) -> Geometry:
 
 @view("ViewBackward0", _view_geometry, name="view", method=False, function=False)
 def view_sizes(input: Array, size: SpreadInts) -> Any:
-    return lax.reshape(input, inferred(size, input.size))
+    return lax.reshape(input, inferred_shape(size, input.size))
 
 
 def _retyped_geometry(g: Geometry, dtype: Dtype) -> Geometry:
@@ -239,12 +239,12 @@ def _retyped(input: Array, dtype: Dtype) -> Any:
     old, new = input.dtype.itemsize, dtype.itemsize
     if old < new:
         input = lax.reshape(input, (*input.shape[:-1], input.shape[-1] * old // new, new // old))
-    found = lax.bitcast_convert_type(input, dtype.numpy)
-    return lax.collapse(found, found.ndim - 2) if old > new else found
+    bits = lax.bitcast_convert_type(input, dtype.numpy)
+    return lax.collapse(bits, bits.ndim - 2) if old > new else bits
 
 
 def _reinterpreted(tensor: Tensor, dtype: Dtype) -> Tensor:
-    """The same memory with elements of another type, without history or base; the count of writes is shared."""
+    """The same memory with another element type, without history or base, and with the same version counter."""
     result = alias(tensor)
     result._geometry = _retyped_geometry(tensor._geometry_of(), dtype)
     result._type = tensor_type(dtype, result._geometry.sizes)
@@ -289,13 +289,13 @@ def alias_of(input: Array) -> Any:
 
 @view("torch::autograd::Identity", _alias_geometry, name="_fw_primal", method=False, function=False)
 def forward_primal(input: Array) -> Any:
-    """A tensor without its tangent; whoever makes it says that it has none."""
+    """A tensor without its tangent, which the caller removes."""
     return input
 
 
 @composite()
 def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
-    """The same elements in another shape: a view where memory allows it, else a copy.
+    """The same elements in another shape: a view if the strides allow it, else a copy.
 
     Source: `torch.reshape <https://docs.pytorch.org/docs/stable/generated/torch.reshape.html>`_.
     """
@@ -304,22 +304,22 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     check_unexpected("reshape", named)
     if not shape:
         raise TypeError('reshape() missing 1 required positional arguments: "shape"')
-    plainly = all([n.__class__ is int for n in shape])  # noqa: C419  (a list is faster here)
-    sizes = shape if plainly else spread_ints(shape, "reshape", "shape", 1)
-    g = input._geometry_of()
-    if g.contiguous:
+    all_ints = all([n.__class__ is int for n in shape])  # noqa: C419  (a list is faster here)
+    sizes = shape if all_ints else spread_ints(shape, "reshape", "shape", 1)
+    geometry = input._geometry_of()
+    if geometry.contiguous:
         find_nodes((input,))
-    target = inferred(sizes, input._type.numel)
-    if g.contiguous:
+    target = inferred_shape(sizes, input._type.numel)
+    if geometry.contiguous:
         return view_sizes(input, *target) if target else view_sizes(input, target)
-    if viewed_strides(g.sizes, g.strides, target) is not None:
+    if viewed_strides(geometry.sizes, geometry.strides, target) is not None:
         return _reshape_alias(input, target)
     return _unsafe_view(input.clone(memory_format=None), target)
 
 
 @view("ReshapeAliasBackward0", _view_geometry, method=False, function=False)
 def _reshape_alias(input: Array, size: SpreadInts) -> Any:
-    return lax.reshape(input, inferred(size, input.size))
+    return lax.reshape(input, inferred_shape(size, input.size))
 
 
 @composite(function=False)
@@ -330,17 +330,17 @@ def reshape_as(self: Array, other: Array) -> Tensor:
 
 @view("UnsafeViewBackward0", _view_geometry, method=False, function=False)
 def _unsafe_view_of(input: Array, size: SpreadInts) -> Any:
-    return lax.reshape(input, inferred(size, input.size))
+    return lax.reshape(input, inferred_shape(size, input.size))
 
 
 def _unsafe_view(input: Tensor, size: Ints) -> Tensor:
-    """``view`` of a copy that nobody else sees: the result is no view, and counts its own writes."""
+    """``view`` of a fresh copy: the result is not a view, and has its own version counter."""
     return cut_from_base(_unsafe_view_of(input, size))
 
 
 @composite(out=NOT_TAKEN)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Adjacent axes made one."""
+    """Adjacent axes merged into one."""
     shape = input._type.shape
     first, last = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if first > last:
@@ -354,13 +354,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite()
 def ravel(input: Any) -> Tensor:
-    """All elements in a row."""
+    """All elements as a vector."""
     return reshape(input, (-1,)) if input.is_contiguous() else reshape(input.contiguous(), (-1,))
 
 
 @composite(dispatch=Dispatch(method=METHOD_IN_PYTHON))
 def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
-    """One axis made several."""
+    """One axis split into several."""
     shape = input._type.shape
     dim = wrap_dim(dim, len(shape))
     if not shape:
@@ -398,24 +398,24 @@ def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
         check_sizes(size)
         return evolve(g, sizes=size, strides=tuple(strides))
     for i in reversed(range(len(size))):
-        at = i - extra
-        have = g.sizes[at] if at >= 0 else 1
-        step = g.strides[at] if at >= 0 else (sizes[i + 1] * strides[i + 1] if i + 1 < len(size) else 1)
-        want = size[i]
-        if want == -1:
-            if at < 0:
+        axis = i - extra
+        current = g.sizes[axis] if axis >= 0 else 1
+        stride = g.strides[axis] if axis >= 0 else (sizes[i + 1] * strides[i + 1] if i + 1 < len(size) else 1)
+        target = size[i]
+        if target == -1:
+            if axis < 0:
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({want}) isn't allowed in a leading, non-existing dimension {i}"
+                    f"The expanded size of the tensor ({target}) isn't allowed in a leading, non-existing dimension {i}"
                 )
-            want = have
-        if have != want:
-            if have != 1:
+            target = current
+        if current != target:
+            if current != 1:
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton "
-                    f"dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(g.sizes)}"
+                    f"The expanded size of the tensor ({target}) must match the existing size ({current}) at "
+                    f"non-singleton dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(g.sizes)}"
                 )
-            step = 0
-        sizes[i], strides[i] = want, step
+            stride = 0
+        sizes[i], strides[i] = target, stride
     check_sizes(sizes)
     return evolve(g, sizes=tuple(sizes), strides=tuple(strides))
 
@@ -439,34 +439,34 @@ def broadcast_to(input: Any, *size: Any) -> Tensor:
     return expand(input, *size)
 
 
-def _squeezable(sizes: Ints, dims: Ints | None) -> list[int]:
-    """The axes that stay."""
-    wanted = range(len(sizes)) if dims is None else wrap_dims(dims, len(sizes))
-    return [i for i, n in enumerate(sizes) if n != 1 or i not in wanted]
+def _remaining_axes(sizes: Ints, dims: Ints | None) -> list[int]:
+    """The axes that ``squeeze`` keeps."""
+    candidates = range(len(sizes)) if dims is None else wrap_dims(dims, len(sizes))
+    return [i for i, n in enumerate(sizes) if n != 1 or i not in candidates]
 
 
-def _kept(g: Geometry, axes: Sequence[int]) -> Geometry:
+def _restricted(g: Geometry, axes: Sequence[int]) -> Geometry:
     return evolve(g, sizes=tuple([g.sizes[i] for i in axes]), strides=tuple([g.strides[i] for i in axes]))
 
 
-@view("SqueezeBackward0", lambda g: _kept(g, _squeezable(g.sizes, None)), method=False, function=False)
+@view("SqueezeBackward0", lambda g: _restricted(g, _remaining_axes(g.sizes, None)), method=False, function=False)
 def _squeeze_all(input: Array) -> Any:
     return lax.reshape(input, tuple([n for n in input.shape if n != 1]))
 
 
-@view("SqueezeBackward1", lambda g, dim: _kept(g, _squeezable(g.sizes, (dim,))), method=False, function=False)
+@view("SqueezeBackward1", lambda g, dim: _restricted(g, _remaining_axes(g.sizes, (dim,))), method=False, function=False)
 def _squeeze_dim(input: Array, dim: int) -> Any:
-    return lax.reshape(input, tuple([input.shape[i] for i in _squeezable(input.shape, (dim,))]))
+    return lax.reshape(input, tuple([input.shape[i] for i in _remaining_axes(input.shape, (dim,))]))
 
 
-@view("SqueezeBackward2", lambda g, dim: _kept(g, _squeezable(g.sizes, dim)), method=False, function=False)
+@view("SqueezeBackward2", lambda g, dim: _restricted(g, _remaining_axes(g.sizes, dim)), method=False, function=False)
 def _squeeze_dims(input: Array, dim: SpreadInts) -> Any:
-    return lax.reshape(input, tuple([input.shape[i] for i in _squeezable(input.shape, dim)]))
+    return lax.reshape(input, tuple([input.shape[i] for i in _remaining_axes(input.shape, dim)]))
 
 
 @composite(out=NOT_TAKEN)
 def squeeze(input: Any, dim: Dims = None) -> Tensor:
-    """Axes of size 1 left out, as a view."""
+    """The tensor without its axes of size 1, as a view."""
     if dim is None:
         return _squeeze_all(input)
     return _squeeze_dim(input, dim) if isinstance(dim, int) else _squeeze_dims(input, dim)

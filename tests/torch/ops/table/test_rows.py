@@ -6,8 +6,8 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.context.torch_function.wrap import raw
-from fgrad.torch.ops.table.answers import Autocast, dispatch_of
-from fgrad.torch.ops.table.outputs import FOLLOWS
+from fgrad.torch.ops.table.dispatch import Autocast, dispatch_of
+from fgrad.torch.ops.table.outputs import FROM_OPERATION
 from fgrad.torch.ops.table.table import TABLE
 
 assert torch.nn  # whose functions are rows, too
@@ -26,7 +26,7 @@ def test_functions_of_lists_have_a_method_and_a_twin(name: str):
     assert callable(getattr(torch, f"_foreach_{name}")) and callable(getattr(torch, f"_foreach_{name}_"))
 
 
-@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.out is not FOLLOWS])
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.out is not FROM_OPERATION])
 def test_what_is_said_of_outputs_can_be_asked(name: str):
     """The text of an error has no field that nobody fills, and a rule without a text is of memory, or takes none."""
     rule = TABLE[name].out

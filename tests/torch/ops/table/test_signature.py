@@ -17,22 +17,22 @@ def scaled(input: Array, other: Operand, dims: Dims = None) -> Any: ...
 def learnt(function, *args, **kwargs):
     signature = Signature("f", function)
     signature.learn(args, kwargs, *signature.split(signature.bind(args, kwargs), len(args)))
-    return signature.orders
+    return signature.bindings
 
 
-def test_operands_and_parameters_are_found_by_their_places():
+def test_operands_and_parameters_are_found_by_their_positions():
     x = torch.ones(2)
-    ((classes, order),) = learnt(reduced, x, 0).items()
+    ((classes, binding),) = learnt(reduced, x, 0).items()
     assert classes == (torch.Tensor, int)
-    values = (x, 1, *order.rest)
-    assert order.operands(values) == (x,) and order.params(values) == (1, False, None)
+    values = (x, 1, *binding.defaults)
+    assert binding.operands(values) == (x,) and binding.params(values) == (1, False, None)
 
 
 def test_arguments_by_name_stand_in_any_order():
     x = torch.ones(2)
-    ((classes, order),) = learnt(reduced, x, keepdim=True, dim=0).items()
+    ((classes, binding),) = learnt(reduced, x, keepdim=True, dim=0).items()
     assert classes == (torch.Tensor, bool, int, "keepdim", "dim")
-    assert order.every((x, True, 1, *order.rest)) == (x, 1, True, None)
+    assert binding.values((x, True, 1, *binding.defaults)) == (x, 1, True, None)
 
 
 @pytest.mark.parametrize(

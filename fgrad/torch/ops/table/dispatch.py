@@ -1,7 +1,7 @@
-"""What a row says of its calls before the function runs: how ``__torch_function__`` is asked, and what autocast does.
+"""What happens to a call before the function runs: dispatch to ``__torch_function__``, and autocast.
 
-PyTorch hands over the calls of functions written in C++ and in Python in different ways, and tells handlers so: see
-NOTE [Overriding].  Methods that stand in no row say the same by ``as_method``.
+PyTorch dispatches functions written in C++ and in Python in different ways, which handlers can tell: see
+NOTE [Overriding].  Methods that have no row say the same by ``as_method``.
 """
 
 from collections.abc import Callable
@@ -15,23 +15,24 @@ from fgrad.mutable.context.torch_function.wrap import overridable, raw
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: what autocast does with a call, in PyTorch's names: run it in the lower precision, in float32 or in the widest type
-#: of its arguments; a function from the call's arguments to whether it is float32 then
+#: of its arguments; or a function from the call's arguments to whether it runs in float32
 Autocast = Literal["lower_precision_fp", "fp32", "promote"] | Callable[..., bool]
 
 
 @frozen(eq=False)
 class Dispatch:
-    """How calls of a function or method are handed to ``__torch_function__``.
+    """How calls of a function or method are dispatched to ``__torch_function__``.
 
     Attributes:
-      rule: which of PyTorch's ways; None for a function that never asks.
-      module: PyTorch's module of the function, by which errors name it; "" for what follows from its name in the table.
-      name: its name there, if that is another.
-      like: has the parameters of PyTorch's function, where ours are not quite these.
-      listed: whether PyTorch counts it as overridable; not what takes tensors as numbers at most, or makes new ones.
-      method: how calls of the method of the same name are, where that does not follow from the function.
-      called: of a method or operator, the name of the method that is handed over.
-      operator: whether it is an operator of two operands.
+      rule: which of PyTorch's ways; None for a function that is never dispatched.
+      module: PyTorch's module of the function, for errors; "" where it follows from the name in the table.
+      name: the name there, if it is another.
+      like: a function with the parameters of PyTorch's, where ours differ.
+      listed: whether PyTorch counts it as overridable; functions that make tensors, or take them only as numbers, are
+        not.
+      method: the same of the method of this name, where it does not follow from the function.
+      called: of a method or operator, the name of the method that handlers are given.
+      operator: whether it is a binary operator.
     """
 
     rule: Rule | None = Rule.PARSED
@@ -45,55 +46,54 @@ class Dispatch:
 
 
 PARSED: Dispatch = Dispatch()
-#: a function that never asks: no argument is a tensor, or it asks what something is, or it calls others that ask
+#: a function that is never dispatched: it takes no tensors, asks what an object is, or calls others that are
 CLOSED: Dispatch = Dispatch(None)
-#: one that makes tensors out of anything: a tensor of a class is an element like others
+#: one that makes tensors out of anything: a tensor of a subclass is an element like others
 FACTORY: Dispatch = Dispatch(Rule.FACTORY)
-#: one that asks, and does not count as overridable
+#: one that is dispatched, but does not count as overridable
 UNLISTED: Dispatch = Dispatch(listed=False)
 #: a function of ``torch`` that PyTorch has written in Python
 IN_PYTHON: Dispatch = Dispatch(Rule.WRITTEN, "torch.functional")
-#: functions of ``torch.nn.functional``: in Python nearly always; in C++, as functions of ``torch`` too, or not
+#: functions of ``torch.nn.functional``: nearly all in Python, some in C++, in the module ``torch`` or ``torch.nn``
 IN_FUNCTIONAL: Dispatch = Dispatch(Rule.WRITTEN, "torch.nn.functional")
 OF_TORCH: Dispatch = Dispatch(module="torch")
 OF_NN: Dispatch = Dispatch(module="torch.nn")
-#: a method that PyTorch has written in Python, of which the tensor alone is asked
+#: a method that PyTorch has written in Python: it is dispatched to the class of ``self`` alone
 METHOD_IN_PYTHON: Dispatch = Dispatch(Rule.METHOD)
 
 FUNCTIONAL = "nn.functional."
 
 
 def in_python(like: Callable[..., Any], method: Callable[..., Any] | None = None) -> Dispatch:
-    """``IN_PYTHON`` of a function, and of its method, whose parameters are not quite PyTorch's."""
+    """``IN_PYTHON`` for a function, and its method, whose parameters differ from PyTorch's."""
     own = None if method is None else evolve(METHOD_IN_PYTHON, like=method)
     return evolve(IN_PYTHON, like=like, method=own)
 
 
-def entered(
+def dispatched(
     called: str, function: Callable[..., Any], dispatch: Dispatch | None, autocast: Autocast | None
 ) -> Callable[..., Any]:
     """A public function of the table as users call it; ``called`` is its name there."""
     namespace, _, own = called.rpartition(".")
-    functional = called.startswith(FUNCTIONAL)
-    said = dispatch or (IN_FUNCTIONAL if functional else PARSED)
-    if said.rule is None:
+    dispatch = dispatch or (IN_FUNCTIONAL if called.startswith(FUNCTIONAL) else PARSED)
+    if dispatch.rule is None:
         return function
-    if said.module or not namespace:
-        name = f"{said.module or 'torch'}.{said.name or own}"
+    if dispatch.module or not namespace:
+        name = f"{dispatch.module or 'torch'}.{dispatch.name or own}"
     else:
         name = f"torch.{namespace}.{namespace}_{own}"
-    return overridable(function, name, said.rule, like=said.like, autocast=autocast)
+    return overridable(function, name, dispatch.rule, like=dispatch.like, autocast=autocast)
 
 
 def of_method(function: Dispatch | None) -> Dispatch:
-    """How the calls of a method are handed over, from what is said of the function of the same name."""
+    """How calls of a method are dispatched, from what is said of the function of the same name."""
     if function is None:
         return PARSED
     return function.method or (METHOD_IN_PYTHON if function.rule is Rule.WRITTEN else PARSED)
 
 
 def as_method(dispatch: Dispatch, autocast: Autocast | None = None) -> Callable[[Function], Function]:
-    """Note on a method of tensors how its calls are handed over, and what autocast does with them."""
+    """Note on a method of tensors how its calls are dispatched, and what autocast does with them."""
 
     def note(function: Function) -> Function:
         setattr(raw(function), "dispatch", (dispatch, autocast))  # noqa: B010  (of functions no checker knows it)

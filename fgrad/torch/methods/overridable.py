@@ -1,7 +1,7 @@
-"""How methods, operators and attributes of tensors are entered for ``__torch_function__``: see NOTE [Overriding].
+"""Makes methods, operators and attributes of tensors overridable by ``__torch_function__``: see NOTE [Overriding].
 
-This is done all at once, when the last method is there, so that none can be forgotten.  What PyTorch hands over for a
-method is noted on it where it is defined (``fgrad.torch.ops.table.answers.Dispatch``).
+All are wrapped together, after the last one is defined, so that none can be forgotten.  How a method is dispatched is
+noted on it where it is defined (``fgrad.torch.ops.table.dispatch.Dispatch``).
 """
 
 import inspect
@@ -13,10 +13,10 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import ALL, Rule, overrides
 from fgrad.mutable.context.torch_function.wrap import Attribute, operator, overridable, raw
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.answers import dispatch_of
+from fgrad.torch.ops.table.dispatch import dispatch_of
 from fgrad.torch.ops.table.signature import behind_decorators
 
-#: attributes of the class that are no call of the user's on a tensor, or ask by the calls that they make
+#: attributes of the class that no user calls on a tensor, or that only make calls which are dispatched themselves
 CLOSED = frozenset(
     (
         "__new__",
@@ -34,7 +34,7 @@ _PRIVATE = frozenset(("_base", "_cdata", "_version", "_is_view", "_conj", "_neg_
 
 
 def enter_methods() -> None:
-    """Enter what tensors have so far."""
+    """Wrap the methods and attributes that tensors have so far."""
     for name, value in list(vars(Tensor).items()):
         if name in CLOSED or (name.startswith("_") and not name.startswith("__") and name not in _PRIVATE):
             continue
@@ -46,19 +46,19 @@ def enter_methods() -> None:
 
 
 def entered_method(name: str, function: Callable[..., Any]) -> Any:
-    """A method that comes after these, as users call it."""
+    """A method defined later, as users call it."""
     return _entered(name, raw(function))
 
 
 def _entered(name: str, function: Callable[..., Any]) -> Any:
-    said, autocast = dispatch_of(function)
-    full, rule = f"torch.Tensor.{said.name or name}", said.rule or Rule.PARSED
-    if said.operator:
-        return operator(function, full, rule, _given(name, said.called), autocast)
+    dispatch, autocast = dispatch_of(function)
+    full, rule = f"torch.Tensor.{dispatch.name or name}", dispatch.rule or Rule.PARSED
+    if dispatch.operator:
+        return operator(function, full, rule, _given(name, dispatch.called), autocast)
     if rule is Rule.PARSED and _takes_itself_alone(behind_decorators(function).__code__):
         rule = Rule.OWN
-    called = (lambda: getattr(Tensor, said.called)) if said.called else None
-    return overridable(function, full, rule, called, said.like, autocast)
+    called = (lambda: getattr(Tensor, dispatch.called)) if dispatch.called else None
+    return overridable(function, full, rule, called, dispatch.like, autocast)
 
 
 def _takes_itself_alone(code: CodeType) -> bool:
@@ -67,11 +67,11 @@ def _takes_itself_alone(code: CodeType) -> bool:
 
 
 def _given(name: str, called: str) -> Callable[[Any], Any]:
-    """What is handed over for an operator, from its left operand; None for the operator itself."""
+    """From an operator's left operand to the method that handlers are given; None for the operator itself."""
     if not called:
         return lambda self: None
     if name == "__eq__":
-        # PyTorch looks at the left operand first, and hands over the operator if that one's class is asked
+        # PyTorch tries the left operand first, and gives its class the operator itself
         return lambda self: (
             None if modes.handlers or (modes.overriding == ALL and overrides(self)) else getattr(Tensor, called)
         )
