@@ -24,7 +24,7 @@ def _operation(name: str, work: Callable[[Any, Any, Any], Any]) -> Mutable:
         x, y = torch.rand(32, 32, requires_grad=True), torch.rand(32, 32)
         return lambda: work(torch, x, y)
 
-    return Mutable(f"{name} of 32x32, recorded", make, 10.0)
+    return Mutable(f"{name} of 32x32, recorded", make, 7.0)
 
 
 def _written(torch: Any) -> Callable[[], Any]:
@@ -53,7 +53,24 @@ def _chain(length: int) -> Mutable:
 
         return call
 
-    return Mutable(f"{2 * length} elementwise operations on 32x32, forward and backward", make, 10.0)
+    return Mutable(f"{2 * length} elementwise operations on 32x32, forward and backward", make, 3.0)
+
+
+def _mixed_chain(size: int, wanted: float) -> Mutable:
+    """Four functions of one vector, forward and backward."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        t = torch.rand(size, requires_grad=True)
+
+        def call() -> Any:
+            t.grad = None
+            y = torch.sin(t) * torch.exp(-t * t) + torch.log1p(t) * torch.tanh(t)
+            y.sum().backward()
+            return t.grad
+
+        return call
+
+    return Mutable(f"elementwise chain on {size} elements, forward and backward", make, wanted)
 
 
 def _tiny(count: int) -> Mutable:
@@ -72,7 +89,7 @@ def _tiny(count: int) -> Mutable:
 
         return call
 
-    return Mutable(f"{2 * count} operations on numbers, forward and backward", make, 10.0)
+    return Mutable(f"{2 * count} operations on numbers, forward and backward", make, 3.0)
 
 
 def _step(sizes: tuple[int, ...], batch: int, wanted: float) -> Mutable:
@@ -108,10 +125,13 @@ PROGRAMS = (
     _operation("first row", lambda torch, x, y: x[0]),
     _operation("another shape", lambda torch, x, y: x.view(-1)),
     _operation("transpose", lambda torch, x, y: x.t()),
-    Mutable("first row of 32x32, written", _written, 10.0),
+    Mutable("first row of 32x32, written", _written, 7.0),
     _chain(10),
     _tiny(20),
-    _step((16, 16, 16, 1 + 9), 8, 10.0),
-    _step((784, 256, 256, 10), 128, 1.2),
-    _step((1024, 1024, 1024, 10), 256, 1.2),
+    _mixed_chain(1000, 1.2),
+    _mixed_chain(100_000, 0.8),
+    _mixed_chain(4_000_000, 0.7),
+    _step((16, 16, 16, 10), 8, 1.3),
+    _step((784, 256, 256, 10), 128, 1.0),
+    _step((1024, 1024, 1024, 10), 256, 1.0),
 )
