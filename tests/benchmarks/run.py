@@ -385,9 +385,8 @@ def main() -> None:
         print(measured.table(part), end="\n\n", flush=True)
         rows += part
     if options.write:
-        found = measured.Measured(machine(), rows)
-        measured.write(found)
-        measured.write_documents(found)
+        measured.write(measured.Measured(machine(), rows))
+        measured.write_documents(measured.read())
 
 
 if __name__ == "__main__":
