@@ -55,8 +55,10 @@ __all__ = [
     "is_concrete",
     "is_effectful",
     "is_high",
+    "is_inexact",
     "is_literal",
     "is_open_jaxpr",
+    "is_reference",
     "is_staging",
     "primitive",
     "register_type",
@@ -71,6 +73,7 @@ __all__ = [
     "settled",
     "staged_number",
     "steadily",
+    "strong",
     "symbolic_zero",
     "tangent_dtype",
     "traced_shard_map",
@@ -536,6 +539,26 @@ def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict
         return list(kept[0])
 
     return jax.make_jaxpr(call)(*map(typeof, args)), kept[0]
+
+
+def is_inexact(type: ShapedArray) -> bool:
+    """Whether values of this type have tangents: floating point or complex."""
+    return _is_inexact(type.dtype)
+
+
+@functools.cache
+def _is_inexact(dtype: Any) -> bool:
+    return dtypes.issubdtype(dtype, jax.numpy.inexact)
+
+
+def strong(type: ShapedArray) -> ShapedArray:
+    """``type`` without its weak-type mark."""
+    return type.update(weak_type=False) if type.weak_type else type
+
+
+def is_reference(type: Any) -> bool:
+    """Whether values of this type are references."""
+    return isinstance(type, jax.ref.AbstractRef)
 
 
 def varying_axes(type: ShapedArray) -> tuple[str, ...]:

@@ -11,17 +11,16 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, leaves, matching, path_of, sole_cotangent, stripped
-from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
+from fgrad.api.recorded import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
-from fgrad.passes.walks import transpose
+from fgrad.passes.vjp import transpose
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage
 from fgrad.run.executable import Program, run

@@ -25,14 +25,13 @@ from fgrad.api.arguments import (
     resolve,
     with_positions,
 )
-from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.forward import jvp, linear_split
 from fgrad.api.names import Differentiation, marked
+from fgrad.api.recorded import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, tangent_dtype
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage_closed

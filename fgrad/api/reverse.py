@@ -20,15 +20,13 @@ from fgrad.api.arguments import (
     resolve,
     with_positions,
 )
-from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
-from fgrad.api.recorded import close, record
+from fgrad.api.recorded import call, close, inexact_inputs, record, split_aux, weak_as
 from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify

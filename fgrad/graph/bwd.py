@@ -8,8 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, Tracer, symbolic_zero
+from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero
 
 #: a residual: its number in the graph of ``fwd`` and None, or a known value
 Residual = tuple[int, Any]

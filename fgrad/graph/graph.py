@@ -13,10 +13,13 @@ import jax
 import numpy as np
 from attrs import frozen
 
-from fgrad.graph.op import Op
+from fgrad.graph.op import Op, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, widely
+
+#: what Python and this package call functions with rules of their own that have no name: it says nothing
+UNNAMED = frozenset({"<lambda>", "forward", "function"})
 
 
 @frozen(eq=False)
@@ -320,6 +323,19 @@ def unsourced(graph: Graph) -> Graph:
     """The same graph without lines."""
     nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
     return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
+
+
+def labelled(graph: Graph, name: str) -> Graph:
+    """The graph in which functions without a name of their own have this one."""
+    if not any(node.op.params.get("label") in UNNAMED for node in graph.nodes):
+        return graph
+    nodes = [
+        Node(intern(node.op.primitive, {**node.op.params, "label": name}, node.op.in_types), node.inputs, node.source)
+        if node.op.params.get("label") in UNNAMED
+        else node
+        for node in graph.nodes
+    ]
+    return Graph(graph.in_types, graph.consts, tuple(nodes), graph.outputs)
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from jax import tree_util
 from fgrad.graph.graph import Graph, applied
 from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, from_jaxpr
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, is_inexact, plain
+from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
 from fgrad.jaxcore import (
     HiPrim,
     HiZero,
@@ -23,6 +23,7 @@ from fgrad.jaxcore import (
     closed_parts,
     is_closed_jaxpr,
     is_high,
+    is_inexact,
     is_open_jaxpr,
     name_of,
     tangent_dtype,

@@ -12,7 +12,7 @@ from fgrad import errors
 from fgrad.graph.bwd import BwdCall, residuals
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
-from fgrad.graph.references import Cells, Threaded, held_type, is_reference
+from fgrad.graph.references import MAKERS, Cells, Threaded, held_type
 from fgrad.graph.regions import (
     Deferred,
     DeferredByZeros,
@@ -21,7 +21,6 @@ from fgrad.graph.regions import (
     custom_jvp,
     custom_vjp,
     custom_vmap,
-    is_inexact,
     linear_call,
     linear_solve,
     plain,
@@ -37,7 +36,9 @@ from fgrad.jaxcore import (
     as_wide_as,
     closed_parts,
     is_effectful,
+    is_inexact,
     is_literal,
+    is_reference,
     name_of,
     outcome,
     scan_counts,
@@ -69,9 +70,10 @@ def threaded(jaxpr: Any) -> Threaded:
 def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
     builder = Builder([held_type(v.aval) if references else v.aval for v in invars])
-    cells = Cells(builder)
+    makes = not MAKERS.isdisjoint([eqn.primitive.name for eqn in eqns])
+    cells = Cells(builder) if references or makes else None
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
-    if references:
+    if cells is not None and references:
         cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const.typed(value, var.aval))
@@ -80,7 +82,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
-        if cells.concerned(eqn):
+        if cells is not None and cells.concerned(eqn):
             number.update(zip(eqn.outvars, cells.write(eqn, read), strict=True))
             continue
         imported = import_equation(
@@ -98,9 +100,11 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         else:  # what a function of JAX's does has no line of the user's but that of the call
             outs = builder.splice(imported, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
+    outputs = [read(v) for v in outvars]
+    if cells is None:
+        return Threaded(builder.finish(outputs), ())
     written = [i for i, v in enumerate(invars) if v in cells.written]
-    new = [cells.values[invars[i]] for i in written]
-    return Threaded(builder.finish([*[read(v) for v in outvars], *new]), tuple(written))
+    return Threaded(builder.finish([*outputs, *(cells.values[invars[i]] for i in written)]), tuple(written))
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:

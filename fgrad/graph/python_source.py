@@ -32,8 +32,7 @@ from fgrad.graph.python_values import (
     primitive_expression,
     type_expression,
 )
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_open_jaxpr, jax_primitives, widely
+from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_inexact, is_open_jaxpr, jax_primitives, widely
 
 INDENT = "    "
 COMMENT_COLUMN = 64

@@ -15,8 +15,8 @@ from jax import lax
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.importing import IMPORTERS, from_jaxpr
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import is_inexact, plain
-from fgrad.jaxcore import ShapedArray, as_wide_as, primitive
+from fgrad.graph.regions import plain
+from fgrad.jaxcore import ShapedArray, as_wide_as, is_inexact, primitive
 
 #: computations of two numbers that have reductions, with rules, of their own
 KNOWN = frozenset({"add", "mul", "max", "min"})

@@ -14,13 +14,13 @@ from attrs import field, frozen
 from fgrad.graph.drawing.ladder import Ladder, Pair, Row, arrays_of, numbers_of
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
+from fgrad.jaxcore import is_inexact
 from fgrad.passes.dependence import rule_of_name
 from fgrad.passes.local import tangent_type
 from fgrad.passes.partition import repeated_arrays
 from fgrad.passes.simplify import Simplifier
-from fgrad.passes.walks import backward, forward
+from fgrad.passes.vjp import backward, forward
 from fgrad.rules.kinds import Elementwise
 
 

@@ -10,14 +10,13 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.api.arguments import flattened, leaves
-from fgrad.api.called import call, inexact_inputs
 from fgrad.api.names import argument_names
+from fgrad.api.recorded import call, inexact_inputs
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
-from fgrad.jaxcore import Tracer, widely
+from fgrad.jaxcore import Tracer, is_inexact, widely
 from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import backward, forward
+from fgrad.passes.vjp import backward, forward
 from fgrad.record import origin
 from fgrad.run.interpreter import interpret
 from fgrad.run.kernels.table import kernel_as_xla

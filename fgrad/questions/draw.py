@@ -16,8 +16,7 @@ from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
 from fgrad.graph.drawing.units import results, unit, wired
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import as_wide_as
+from fgrad.jaxcore import as_wide_as, is_inexact
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
 from fgrad.questions.call import called

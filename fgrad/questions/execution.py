@@ -18,12 +18,12 @@ from attrs import define, field
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region, intern
-from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, is_inexact, position
+from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, position
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, primitive, typeof
+from fgrad.jaxcore import ShapedArray, is_inexact, primitive, typeof
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, rule_of, varied_from
 from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import adjoint, pullback
+from fgrad.passes.vjp import adjoint, pullback
 from fgrad.rules.kinds import Region as RegionRule
 from fgrad.run.interpreter import outputs
 from fgrad.run.kernels.table import kernel_as_xla

@@ -10,9 +10,9 @@ from fgrad.api.arguments import Argnums
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Scan, While, is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import Tracer, widely
+from fgrad.graph.regions import Scan, While
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import Tracer, is_inexact, widely
 from fgrad.passes.local import tangent_type
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.blame import trail

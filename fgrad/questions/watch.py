@@ -14,9 +14,8 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.names import runs, value_names
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Scan, While
-from fgrad.graph.source import Source
+from fgrad.graph.source import Source, boundary
 from fgrad.graph.text import type_text
-from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import typeof, widely
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.execution import Execution, Frame, bodies, numbers, quietly

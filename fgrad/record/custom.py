@@ -14,13 +14,14 @@ import numpy as np
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
 from fgrad.graph.op import Kept, Op
-from fgrad.graph.references import is_reference
-from fgrad.graph.regions import Deferred, VjpRule, custom_vjp, is_inexact
+from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
     emptied,
+    is_inexact,
+    is_reference,
     outcome,
     settle_outputs,
     settled,

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import fgrad.graph.discharge  # noqa: F401  (what the primitives do to references is entered there)
 from fgrad import errors
 from fgrad.graph.graph import Graph
-from fgrad.graph.references import MAKERS, is_reference, threaded_call
+from fgrad.graph.references import MAKERS, threaded_call
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import Tracer as JaxTracer, register_type, typeof
+from fgrad.jaxcore import Tracer as JaxTracer, is_reference, register_type, typeof
 from fgrad.record import refusals
 
 

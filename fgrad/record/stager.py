@@ -24,8 +24,8 @@ from fgrad.jaxcore import (
 )
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
-from fgrad.record.recording import Recording
-from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.record.recording import Recording, new_tracer
+from fgrad.record.tracer import Tracer
 
 
 def staged_rule(

@@ -32,9 +32,9 @@ from attrs import evolve, frozen
 from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, Region
 from fgrad.graph.regions import position
+from fgrad.graph.source import function_of
 from fgrad.jaxcore import Tracer
 from fgrad.run.blocks import Line, in_blocks
-from fgrad.run.generated import function_of
 from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel
 from fgrad.run.kernels.table import KernelOf, kernel
 

@@ -11,18 +11,17 @@ A rule says nothing about integers: where these are transposed, the call counts 
 from collections.abc import Sequence
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, Node
-from fgrad.graph.labels import labelled
+from fgrad.graph.graph import Builder, Graph, Node, labelled
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
+from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import of_integers
 from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type
 from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify
-from fgrad.passes.walks import adjoint, transpose
+from fgrad.passes.vjp import adjoint, transpose
 from fgrad.rules.kinds import Region, define
 
 

@@ -10,10 +10,9 @@ from fgrad import errors
 from fgrad.graph.foreign import foreign_linear
 from fgrad.graph.graph import Builder, applied
 from fgrad.graph.op import Op
-from fgrad.passes.apply_rule import recorded
 from fgrad.passes.dependence import FOREIGN, of_integers
 from fgrad.passes.linearity import dependent_on
-from fgrad.passes.local import Adjoint, Local, tangent_type
+from fgrad.passes.local import Adjoint, Local, recorded, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
 from fgrad.rules.kinds import RULES, Region

@@ -15,8 +15,8 @@ from attrs import evolve, frozen
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import scan, strong, while_
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import scan, while_
+from fgrad.jaxcore import ShapedArray, strong
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, tangent_type, zeros
