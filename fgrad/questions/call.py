@@ -19,7 +19,7 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import backward, forward
 from fgrad.record import origin
 from fgrad.run.interpreter import interpret
-from fgrad.run.kernels.table import kernel_as_xla
+from fgrad.run.kernels.kernel import kernel_as_xla
 
 
 @frozen(eq=False)

@@ -26,7 +26,7 @@ from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import adjoint, pullback
 from fgrad.rules.kinds import Region as RegionRule
 from fgrad.run.interpreter import outputs
-from fgrad.run.kernels.table import kernel_as_xla
+from fgrad.run.kernels.kernel import kernel_as_xla
 
 Compute = Callable[[Sequence[Any]], Sequence[Any]]
 

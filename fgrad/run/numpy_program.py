@@ -35,8 +35,7 @@ from fgrad.graph.regions import position
 from fgrad.graph.source import function_of
 from fgrad.jaxcore import Tracer
 from fgrad.run.blocks import Line, in_blocks
-from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel
-from fgrad.run.kernels.table import KernelOf, kernel
+from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel, KernelOf, kernel
 
 
 @frozen
