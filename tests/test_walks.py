@@ -50,9 +50,9 @@ WRITE = (
 @pytest.mark.parametrize(
     ("program", "first", "warm"),
     [
-        pytest.param(GRAD, (1200, 30), (65, 10), id="grad"),
-        pytest.param(BACKWARD, (1980, 63), (150, 29), id="backward"),
-        pytest.param(WRITE, (7270, 73), (245, 33), id="write into a view"),
+        pytest.param(GRAD, (1195, 28), (65, 10), id="grad"),
+        pytest.param(BACKWARD, (1980, 62), (150, 29), id="backward"),
+        pytest.param(WRITE, (7270, 72), (245, 33), id="write into a view"),
     ],
 )
 def test_walks_are_short(program, first, warm):

@@ -286,7 +286,8 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     if numpy is not None:
         runs = max(pace.runs, pace.numpy_runs)
     else:
-        runs = pace.runs if Size.of(graph).kind is Kind.OTHER else pace.heavy_runs
+        heavy = pace.heavy_runs != pace.runs and Size.of(graph).kind is not Kind.OTHER
+        runs = pace.heavy_runs if heavy else pace.runs
     return runs + long_runs(graph, policy)
 
 
