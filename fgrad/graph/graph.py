@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from attrs import frozen
 
-from fgrad.graph.op import Op, intern
+from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
 from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, widely
@@ -128,6 +128,11 @@ class Graph:
     def effects(self) -> bool:
         """Whether any node must run for its effect (a debug print, a callback)."""
         return any(node.op.effects for node in self.nodes)
+
+    @cached_property
+    def has_regions(self) -> bool:
+        """Whether any node holds graphs itself."""
+        return any(isinstance(node.op.primitive, Region) for node in self.nodes)
 
     @cached_property
     def sourced(self) -> bool:

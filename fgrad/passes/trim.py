@@ -21,7 +21,7 @@ class Trimmed:
 
 def trim(graph: Graph) -> Graph:
     """The same graph with every region reduced to the outputs that are read."""
-    if not any(node.op.primitive in TRIMMERS for node in graph.nodes):
+    if not graph.has_regions:
         return graph
     read = set(graph.outputs)
     replaced: dict[int, Trimmed] = {}

@@ -166,7 +166,9 @@ class _Writer:
         graph = self.graph
         outputs = [self.equal.get(i, i) for i in graph.outputs]
         full = {i: graph.types[i].shape for i in outputs if self.shapes[i] != graph.types[i].shape}
-        lines = in_blocks(self._with_products_transposed(outputs), self.shapes, outputs)
+        lines = self._with_products_transposed(outputs)
+        if len(lines) > 1 and any(line.each or isinstance(line.compute, np.ufunc) for line in lines):
+            lines = in_blocks(lines, self.shapes, outputs)
         run = _function(lines, self.known, len(graph.in_types), outputs, full)
         return NumpyProgram(run, self.excess, self.largest)
 

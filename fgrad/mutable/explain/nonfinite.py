@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from fgrad.mutable.backward.accumulate import validated
 from fgrad.mutable.backward.engine import GraphTask
-from fgrad.mutable.backward.fit import validated
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place

@@ -156,7 +156,7 @@ def _pullback(
         full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
     else:
         full = recorded(function, types)
-    full = trim(simplify(full))
+    full = _reduced(full)
     used = {i for node in full.nodes for i in node.inputs} | set(full.outputs) | set(also)
     kept = [i for i in range(n + m) if i in used]
     builder = Builder(full.in_types)
@@ -166,6 +166,12 @@ def _pullback(
     views = passed(cut, len(kept))
     only_passes = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
     return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), only_passes)
+
+
+def _reduced(graph: Graph) -> Graph:
+    """A graph without what nobody reads, also in the graphs of its regions."""
+    graph = simplify(graph)
+    return trim(graph) if graph.has_regions else graph
 
 
 def _conj(x: Any) -> Any:
@@ -213,4 +219,4 @@ def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]
             for k, place in [(k, joint.results[k]) for k in inexact]
         ]
 
-    return Pushforward(Routine(trim(simplify(recorded(function, types)))), varied)
+    return Pushforward(Routine(_reduced(recorded(function, types))), varied)
