@@ -214,7 +214,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     n = len(flat)
     builder = Builder(graph.in_types[:n])
     extra = [
-        builder.input(typeof(x)) if yes else builder.const(Const.of(x)) for x, yes in zip(lifted, hoisted, strict=True)
+        builder.input(typeof(x)) if is_hoisted else builder.const(Const.of(x))
+        for x, is_hoisted in zip(lifted, hoisted, strict=True)
     ]
     closed = builder.finish(builder.splice(graph, [*builder.inputs[:n], *extra]))
 
@@ -228,7 +229,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             )
         return out.unflatten(run(closed, [*values, *args[count:]]))
 
-    return converted, [x for x, yes in zip(lifted, hoisted, strict=True) if yes]
+    return converted, [x for x, is_hoisted in zip(lifted, hoisted, strict=True) if is_hoisted]
 
 
 def vmap(

@@ -73,7 +73,10 @@ class BwdCall:
         given = [next(saved) if value is None else value for value in self.residuals]
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in self.out_types]
         if self.live is not None:
-            full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, self.out_types, self.live, strict=True)]
+            full = [
+                ct if is_live else symbolic_zero(t)
+                for ct, t, is_live in zip(full, self.out_types, self.live, strict=True)
+            ]
         self.write()
         try:
             result = self.bwd.call_wrapped(*given, *full)

@@ -16,7 +16,7 @@ from attrs import frozen
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, widely
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, with_x64
 
 #: what Python and this package call functions with rules of their own that have no name: it says nothing
 UNNAMED = frozenset({"<lambda>", "forward", "function"})
@@ -268,7 +268,7 @@ class Builder:
 def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """Run a graph node by node under the current trace, dropping each value after its last use."""
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return widely(evaluate, graph, narrowed(graph, args))
+        return with_x64(evaluate, graph, narrowed(graph, args))
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)

@@ -109,7 +109,9 @@ def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
     def push(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
         tangents = [next(given) if is_inexact(t) else None for t in types]
-        with_zeros = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
+        with_zeros = [
+            x if x is not None and is_live else _zero(t) for x, t, is_live in zip(tangents, types, live, strict=True)
+        ]
         outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], with_zeros)])
         return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, out_tangents, call.out_types)]
 

@@ -33,7 +33,6 @@ from fgrad.graph.source import from_traceback
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
-    as_wide_as,
     closed_parts,
     is_effectful,
     is_inexact,
@@ -43,6 +42,7 @@ from fgrad.jaxcore import (
     outcome,
     scan_counts,
     typeof,
+    with_x64_for,
     wrapped_function,
 )
 
@@ -224,12 +224,12 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     def rule(live: Sequence[bool] = tuple(map(is_inexact, types))) -> Graph:
         # the flags say which tangents are symbolic zeros: of the inputs that have none, and those told to be
         jaxpr, consts, zeros = thunk.call_wrapped(
-            *[not (yes and is_inexact(t)) for t, yes in zip(types, live, strict=True)]
+            *[not (is_live and is_inexact(t)) for t, is_live in zip(types, live, strict=True)]
         )
         builder = Builder([*types, *(t for t in types if is_inexact(t))])
         lead = [builder.const(Const.of(c)) for c in consts]
-        of_inexact = [yes for t, yes in zip(types, live, strict=True) if is_inexact(t)]
-        tangents = [x for x, yes in zip(builder.inputs[len(types) :], of_inexact, strict=True) if yes]
+        of_inexact = [is_live for t, is_live in zip(types, live, strict=True) if is_inexact(t)]
+        tangents = [x for x, is_live in zip(builder.inputs[len(types) :], of_inexact, strict=True) if is_live]
         spliced = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[: len(types)], *tangents])
         m = len(call.outputs)
         results = iter(spliced[m:])
@@ -361,7 +361,7 @@ def vjp_rule(
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
-        return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
+        return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
         fixed = [None if value is None else _fixed(value) for value in values]

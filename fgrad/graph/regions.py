@@ -268,7 +268,7 @@ class CustomVjp(CallRegion):
         def bwd(saved: Any, cts: Any) -> Any:
             needs, residuals = saved
             rule = params["rule"].of((*needs, *_live(cts, call.out_types)))
-            given = [_instantiated(ct) for ct, yes in zip(cts, inexact, strict=True) if yes]
+            given = [_instantiated(ct) for ct, differentiable in zip(cts, inexact, strict=True) if differentiable]
             cotangents = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
             return tuple([cotangents.get(i - k) for i in range(len(call.in_types))])
 

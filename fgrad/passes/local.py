@@ -58,7 +58,7 @@ class PushforwardBuilder(Builder):
         self.ins: list[int] = self.inputs[:]
         #: by position among the operation's inputs
         self.tangents: dict[int, int] = {
-            i: self.input(tangent_type(op.in_types[i])) for i, yes in enumerate(live) if yes
+            i: self.input(tangent_type(op.in_types[i])) for i, is_live in enumerate(live) if is_live
         }
 
     def tangent(self, i: int) -> int:
@@ -84,7 +84,7 @@ class PullbackBuilder(Builder):
         self.residuals: list[int] = self.inputs[n + m :]
         #: by position among the operation's outputs
         self.cotangents: dict[int, int] = {
-            k: self.input(tangent_type(op.out_types[k])) for k, yes in enumerate(live) if yes
+            k: self.input(tangent_type(op.out_types[k])) for k, is_live in enumerate(live) if is_live
         }
 
     def cotangent(self, k: int) -> int:
@@ -93,7 +93,7 @@ class PullbackBuilder(Builder):
 
     def adjoint(self, forward: Graph, cotangents: Mapping[int, int], needs: Sequence[bool]) -> Adjoint:
         """The adjoint whose backward graph gives these cotangents, by the position of their input."""
-        wanted = [i for i, yes in enumerate(needs) if yes]
+        wanted = [i for i, needed in enumerate(needs) if needed]
         live = [i for i in wanted if i in cotangents]
         place = {i: k for k, i in enumerate(live)}
         return Adjoint(forward, self.finish([cotangents[i] for i in live]), tuple([place.get(i) for i in wanted]))
@@ -239,8 +239,8 @@ def _zeros(type: ShapedArray) -> Any:
 def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray], exact: bool) -> list[Any]:
     given = iter(live_cts)
     return [
-        next(given) if yes else _zeros(t) if exact or is_inexact(t) else None
-        for yes, t in zip(live, types, strict=True)
+        next(given) if is_live else _zeros(t) if exact or is_inexact(t) else None
+        for is_live, t in zip(live, types, strict=True)
     ]
 
 

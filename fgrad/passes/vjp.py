@@ -53,8 +53,8 @@ def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) ->
     builder = Builder(graph.in_types)
     seeds = [
         (value, builder.input(tangent_type(graph.types[value])))
-        for value, yes in zip(graph.outputs, live, strict=True)
-        if yes
+        for value, is_live in zip(graph.outputs, live, strict=True)
+        if is_live
     ]
     outputs, cts = pulled(builder, graph, wrt, seeds)
     positions: dict[int, int] = {}
@@ -107,7 +107,7 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     if isinstance(rule, Zero):  # met among integers only: no slope, but no linear function either
         raise errors.not_linear(op.name)
     n, m = len(op.in_types), len(op.out_types)
-    ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
     wanted = [i for i in range(n) if needs[i]]
     exact = of_integers([op.in_types[i] for i in wanted])
     only_forward = isinstance(rule, General) and rule.vjp is None
@@ -143,7 +143,7 @@ def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
     def function(*flat: Any) -> list[Any]:
         ins, outs, tangents = flat[:n], flat[n : n + m], flat[n + m :]
         tangents_out = apply_jvp(op, rule, varied, ins, outs, tangents)
-        return [t if yes else None for t, yes in zip(tangents_out, inexact_out, strict=True)]
+        return [t if differentiable else None for t, differentiable in zip(tangents_out, inexact_out, strict=True)]
 
     return recorded(function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op)
 
@@ -156,7 +156,7 @@ def _transposed_pushforward(op: Op, forward: Local, wanted: Sequence[int], live:
     linear = list(range(base, base + len(wanted)))
     graph, results = transpose(forward.graph, linear, [j for _, j in outs])
     # its inputs are (ins, outs, cotangents of the chosen outputs); lay them out over all live cotangents
-    ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
     builder = Builder([*op.in_types, *op.out_types, *ct_types])
     position = {k: base + i for i, k in enumerate([k for k in range(m) if live[k]])}
     outputs = builder.splice(graph, [*builder.inputs[:base], *(position[k] for k, _ in outs)])

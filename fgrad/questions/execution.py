@@ -272,7 +272,7 @@ class Execution:
     ) -> Sequence[int | None]:
         """The cells of the cotangents of a node's inputs that vary, None for zeros."""
         op = node.op
-        wanted = [i for i, yes in enumerate(needs) if yes]
+        wanted = [i for i, needed in enumerate(needs) if needed]
         if id(node) in self.replaced or isinstance(op.primitive, Remat | CustomVmap):
             cts = self._pull_inside(frame.inner[at][0], given, wanted)
             return [cts.get(i) for i in wanted]
@@ -332,7 +332,7 @@ class Execution:
         cells = totals | {nc + k: cell for k, cell in carry.items()}
         for i, by_step in parts.items():
             cells[i] = self._column(by_step, length, tangent_type(op.in_types[i]), frame)
-        return [cells.get(i) for i, yes in enumerate(needs) if yes]
+        return [cells.get(i) for i, needed in enumerate(needs) if needed]
 
     def _column(self, by_step: Mapping[int, int], length: int, type: ShapedArray, frame: Frame) -> int:
         """The cell of the cotangents of a sequence, from those of its elements by step; zeros for the others."""

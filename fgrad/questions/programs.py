@@ -107,7 +107,7 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
     graph = _attributed(recorded.graph())
     count = len(paths)
     rest = iter(graph.outputs[count:])
-    given = iter([next(rest) if yes else None for yes in there])
+    given = iter([next(rest) if is_there else None for is_there in there])
     numbers = [next(given) if is_inexact(typeof(x)) else None for x in flat.values]
     names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
     parameter_gradients = Call(graph, tuple(recorded.values), names, tuple(paths))

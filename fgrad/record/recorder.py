@@ -333,7 +333,7 @@ class Recorder(Recording):
                 live = (constant(self.known[first]),)
             else:
                 live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
-            varied.update([first + k for k, yes in enumerate(live) if yes])
+            varied.update([first + k for k, is_live in enumerate(live) if is_live])
             first += len(op.out_types)
         survey.reached = len(self.ops), end, first
         return number in varied

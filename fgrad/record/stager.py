@@ -14,13 +14,13 @@ from fgrad.graph.source import here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
-    as_wide_as,
     eval_context,
     evaluating_trace,
     folds_constants,
+    restoring_trace,
     set_trace,
-    steadily,
     typeof,
+    with_x64_for,
 )
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
@@ -150,7 +150,7 @@ def _staged(
     stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
+        return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
     except Exception as error:
         explain(error)
         raise

@@ -61,7 +61,8 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     if rule is None:
         raise errors.missing_transpose(op.name)
     args = [
-        ad.UndefinedPrimal(t.to_ct_aval()) if yes else x for x, t, yes in zip(ins, op.in_types, linear, strict=True)
+        ad.UndefinedPrimal(t.to_ct_aval()) if is_linear else x
+        for x, t, is_linear in zip(ins, op.in_types, linear, strict=True)
     ]
     given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
     try:
@@ -69,7 +70,10 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
         raise errors.no_transpose(op.name, error) from error
     in_cotangents = [*in_cotangents, *[None] * (len(args) - len(in_cotangents))]
-    return [_value(ct, t) if yes else None for ct, t, yes in zip(in_cotangents, op.in_types, linear, strict=True)]
+    return [
+        _value(ct, t) if is_linear else None
+        for ct, t, is_linear in zip(in_cotangents, op.in_types, linear, strict=True)
+    ]
 
 
 def _value(result: Any, type: ShapedArray) -> Any:

@@ -36,7 +36,7 @@ from fgrad.seam import (
     diagnosed,
     main_event,
     quietly,
-    widely,
+    with_x64,
 )
 
 
@@ -63,7 +63,7 @@ def nonfinite(loss: Tensor) -> Nonfinite:
     True
     """
     check_tensor(loss, "nonfinite")
-    return widely(quietly, _answer, loss, name_of(loss))
+    return with_x64(quietly, _answer, loss, name_of(loss))
 
 
 def _answer(loss: Tensor, name: str | None) -> Nonfinite:
@@ -89,7 +89,7 @@ def explained(task: GraphTask) -> str:
 
     try:
         with _unwatched():
-            explanation = widely(quietly, looked)
+            explanation = with_x64(quietly, looked)
     except Exception:  # what cannot be explained is raised as it was
         return ""
     return str(explanation) if explanation else ""

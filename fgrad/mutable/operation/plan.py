@@ -31,7 +31,7 @@ from fgrad.seam import (
     trim,
     unsourced,
     vjp,
-    widely,
+    with_x64,
 )
 
 
@@ -125,12 +125,12 @@ class Plan:
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return widely(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+        return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         found = self._pushforwards.get(varied)
         if found is None:
-            found = self._pushforwards[varied] = widely(_pushforward, self.graph, varied, self.inexact)
+            found = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
         return found
 
 

@@ -20,11 +20,11 @@ from fgrad.rules.kinds import RULES, Region
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     n = len(op.in_types)
-    moving = [tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes]
+    moving = [tangent_type(t) for t, is_live in zip(op.in_types, live, strict=True) if is_live]
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
-        outs, tangents = pushed(op, flat[:n], [next(given) if yes else None for yes in live])
+        outs, tangents = pushed(op, flat[:n], [next(given) if is_live else None for is_live in live])
         return [*outs, *tangents]
 
     expected = [*op.out_types, *map(tangent_type, op.out_types)]
@@ -67,17 +67,17 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n + m :])
-        cotangents = pulled(inner, flat[:n], linear, [next(given) if yes else None for yes in live])
-        return [x for x, yes in zip(cotangents, needs, strict=True) if yes]
+        cotangents = pulled(inner, flat[:n], linear, [next(given) if is_live else None for is_live in live])
+        return [x for x, needed in zip(cotangents, needs, strict=True) if needed]
 
-    ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
-    expected = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
+    expected = [tangent_type(t) for t, needed in zip(op.in_types, needs, strict=True) if needed]
     transposed = recorded(function, [*op.in_types, *op.out_types, *ct_types], expected, inner)
     return Adjoint(applied(inner), transposed.graph, transposed.results)
 
 
 def _of_integers(op: Op, needs: Sequence[bool]) -> bool:
-    return of_integers(t for t, yes in zip(op.in_types, needs, strict=True) if yes)
+    return of_integers(t for t, needed in zip(op.in_types, needs, strict=True) if needed)
 
 
 def _refuse_integers(op: Op, needs: Sequence[bool]) -> None:

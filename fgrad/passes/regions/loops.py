@@ -64,7 +64,7 @@ def _varied_groups(op: Op, live: Sequence[bool]) -> _Groups:
     groups = _groups(op)
     consts, xs = [i for i in groups.consts if live[i]], [i for i in groups.xs if live[i]]
     carried = _varied_carry(op.params["body"], consts, [live[i] for i in groups.carry], xs, len(groups.consts))
-    return _Groups(consts, [i for i, yes in zip(groups.carry, carried, strict=True) if yes], xs)
+    return _Groups(consts, [i for i, carries in zip(groups.carry, carried, strict=True) if carries], xs)
 
 
 class _ScanBuilder:
@@ -229,7 +229,7 @@ def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     nc, nb = op.params["cond_consts"], op.params["body_consts"]
     start, m = nc + nb, len(op.out_types)
     consts = [i for i in range(nb) if live[nc + i]]
-    carry = [k for k, yes in enumerate(_while_varied(op, live)) if yes]
+    carry = [k for k, varies in enumerate(_while_varied(op, live)) if varies]
     wrt = [*consts, *(nb + k for k in carry)]
     joint = jvp(body, wrt)
     # both graphs take the tangents after the primals: (consts, their tangents, carry, its tangents)
