@@ -149,12 +149,14 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         has_aux,
         Call(fun, "linearize", flat.tree, range(len(primals))),
     )
-    made = called.recorded.cached(
+    program = called.recorded.cached(
         ("linearize", called.kind, called.recorded.lines), lambda graph: linear_split(graph, *called.kind)
     )
-    known = run(made.halves.known, called.recorded.values)
-    count = len(known) - made.halves.num_residuals
-    push = Pushforward(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
+    known = run(program.halves.known, called.recorded.values)
+    count = len(known) - program.halves.num_residuals
+    push = Pushforward(
+        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+    )
     jvp_fun = tree_util.Partial(push, list(known[count:]))
     output, aux = called.outputs(known[:count])
     return (output, jvp_fun, aux) if has_aux else (output, jvp_fun)

@@ -182,8 +182,10 @@ class Graph:
         primals = self._examples("vjp")
         cotangent = tree_util.tree_unflatten(self.out_tree, list(map(tangent_of, self.out_types)))
         cotangents = [f"cotangent of {name}" for name in (*self.out_names, *self.names)]
-        made, count = with_x64_for(self.in_types, make_graph(function), primals, cotangent), len(self.out_names)
-        return evolve(made, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:]))
+        derived, count = with_x64_for(self.in_types, make_graph(function), primals, cotangent), len(self.out_names)
+        return evolve(
+            derived, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:])
+        )
 
     def jvp(self) -> "Graph":
         """The graph ``(primals, tangents) -> (output, tangent of the output)``.
@@ -194,11 +196,11 @@ class Graph:
         primals = self._examples("jvp")
         tangents = tree_util.tree_map(tangent_of, primals)
         pushed = make_graph(lambda primals, tangents: jvp(self, primals, tangents))
-        made = with_x64_for(self.in_types, pushed, primals, tangents)
+        derived = with_x64_for(self.in_types, pushed, primals, tangents)
         names, out_names = [
             (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
         ]
-        return evolve(made, names=names, out_names=out_names)
+        return evolve(derived, names=names, out_names=out_names)
 
     def simplify(self) -> "Graph":
         """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
@@ -281,8 +283,8 @@ class Graph:
 
     def _derived(self, function: Callable[..., Any]) -> "Graph":
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
-        made = with_x64_for(self.in_types, partial(make_graph(function), **kwargs), *args)
-        return Graph(made.core, made.in_tree, made.out_tree, self.names, made.out_names)
+        derived = with_x64_for(self.in_types, partial(make_graph(function), **kwargs), *args)
+        return Graph(derived.core, derived.in_tree, derived.out_tree, self.names, derived.out_names)
 
     def _examples(self, what: str) -> Any:
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))

@@ -201,10 +201,10 @@ def _jacobian(
             return result
 
         called = call(checked, flat.values, has_aux, of)
-        made = called.recorded.cached(
+        program = called.recorded.cached(
             (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )
-        outs = made(called.recorded.values)
+        outs = program(called.recorded.values)
         aux = called.outputs(outs)[1]
         jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single, mode)
         return (jacobian, aux) if has_aux else jacobian

@@ -275,11 +275,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux,
         Call(fun, "vjp", flat.tree, range(len(primals))),
     )
-    made = called.recorded.cached(("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind))
-    known = run(made.halves.known, called.recorded.values)
-    count = len(known) - made.halves.num_residuals
-    pullback = Pullback(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
-    vjp_fun = VJP.of(pullback, known[count:], made.halves.known.outputs[count:])
+    program = called.recorded.cached(
+        ("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind)
+    )
+    known = run(program.halves.known, called.recorded.values)
+    count = len(known) - program.halves.num_residuals
+    pullback = Pullback(
+        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+    )
+    vjp_fun = VJP.of(pullback, known[count:], program.halves.known.outputs[count:])
     output, aux = called.outputs(known[:count])
     return (output, vjp_fun, aux) if has_aux else (output, vjp_fun)
 

@@ -54,8 +54,8 @@ def _jaxprs(values: Iterable[Any]) -> Iterable[Any]:
 
 def _jaxpr_of_arrays(jaxpr: Any) -> bool:
     constvars, _, invars, eqns, _ = closed_parts(jaxpr)
-    made = [v for eqn in eqns for v in eqn.outvars]
-    return _arrays([v.aval for v in (*constvars, *invars, *made)]) and all(
+    results = [v for eqn in eqns for v in eqn.outvars]
+    return _arrays([v.aval for v in (*constvars, *invars, *results)]) and all(
         of_arrays(eqn.primitive, eqn.params)
         for eqn in eqns
         if is_high(eqn.primitive, [v.aval for v in eqn.invars], eqn.params)

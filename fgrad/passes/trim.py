@@ -25,8 +25,8 @@ def trim(graph: Graph) -> Graph:
         return graph
     read = set(graph.outputs)
     replaced: dict[int, Trimmed] = {}
-    for at, (node, made) in reversed(list(enumerate(graph.numbered()))):
-        used = [i in read for i in made]
+    for at, (node, outs) in reversed(list(enumerate(graph.numbered()))):
+        used = [i in read for i in outs]
         if not any(used) and not node.op.effects:
             continue
         trimmer = TRIMMERS.get(node.op.primitive)

@@ -369,7 +369,7 @@ class Recorder(Recording):
         builder = Builder()
         new: dict[int, int] = {}
         args: list[Any] = []
-        made: list[int] = []
+        produced: list[int] = []
         for first, op, ins in steps:
             if op.primitive is LITERAL:
                 new[first] = builder.const(op.params["key"])
@@ -382,8 +382,8 @@ class Recorder(Recording):
             number = builder.emit(op, tuple([new[i] for i in ins]))
             for k in range(len(op.out_types)):
                 new[first + k] = number + k
-                made.append(first + k)
-        if made:
+                produced.append(first + k)
+        if produced:
             with set_trace(self.parent):
-                results = run(builder.finish([new[i] for i in made]), args)
-            known.update(zip(made, results, strict=True))
+                results = run(builder.finish([new[i] for i in produced]), args)
+            known.update(zip(produced, results, strict=True))

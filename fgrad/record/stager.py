@@ -39,15 +39,15 @@ def staged_rule(
     """``Recording.rule`` on types alone."""
     types = [*map(typeof, args), *others]
 
-    def made(live: Any) -> Any:
+    def make_live(live: Any) -> Any:
         stager, outs, numbers = _staged(function if live is None else partial(function, live=live), types)
         return make(stager.closed_graph(numbers), outs, live)
 
-    rule = Deferred(key, lambda: made(None))
+    rule = Deferred(key, lambda: make_live(None))
     if not by_zeros:
         rule.function = function if others else None
         return rule
-    return DeferredByZeros(rule, made)
+    return DeferredByZeros(rule, make_live)
 
 
 class Stager(Recording):
