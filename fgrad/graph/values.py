@@ -33,9 +33,9 @@ class Value:
     is_output: bool
 
     def __repr__(self) -> str:
-        replacement = "" if self.node is None else f" = {self.node.op.name}"
+        operation = "" if self.node is None else f" = {self.node.op.name}"
         where = "" if self.node is None or self.node.source is None else f"  # {self.node.source}"
-        return f"{self.name}: {type_text(self.type)}{replacement}{where}"
+        return f"{self.name}: {type_text(self.type)}{operation}{where}"
 
 
 class Values(Mapping[str, Value]):
@@ -55,10 +55,10 @@ class Values(Mapping[str, Value]):
 
     @cached_property
     def _makers(self) -> list[Node | None]:
-        replacement: list[Node | None] = [None] * (len(self._graph.in_types) + len(self._graph.consts))
+        producers: list[Node | None] = [None] * (len(self._graph.in_types) + len(self._graph.consts))
         for node in self._graph.nodes:
-            replacement += [node] * len(node.op.out_types)
-        return replacement
+            producers += [node] * len(node.op.out_types)
+        return producers
 
     @cached_property
     def _readers(self) -> list[list[Node]]:

@@ -158,11 +158,11 @@ class _RuleOnValues:
             graph, outs = self.graph(own, None)
         except errors.CONCRETIZATIONS:
             return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
-        made = self.make(graph, outs, None)
+        rule_of_branch = self.make(graph, outs, None)
         if not any(node.op.params.get("rule") == own for node in graph.nodes):
-            return Deferred((self.key, made), lambda: made)
+            return Deferred((self.key, rule_of_branch), lambda: rule_of_branch)
         # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
-        rule = Deferred((self.key, made), lambda: self.make(*self.graph(rule, None), None))
+        rule = Deferred((self.key, rule_of_branch), lambda: self.make(*self.graph(rule, None), None))
         rule()
         return rule
 
