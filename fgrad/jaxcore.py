@@ -38,7 +38,7 @@ __all__ = [
     "Tracer",
     "all_primitives",
     "as_typed",
-    "as_wide_as",
+    "with_x64_for",
     "bind_custom_jvp",
     "bind_custom_vjp",
     "checks_each_primitive",
@@ -55,8 +55,10 @@ __all__ = [
     "is_concrete",
     "is_effectful",
     "is_high",
+    "is_inexact",
     "is_literal",
     "is_open_jaxpr",
+    "is_reference",
     "is_staging",
     "primitive",
     "register_type",
@@ -70,14 +72,15 @@ __all__ = [
     "settle_outputs",
     "settled",
     "staged_number",
-    "steadily",
+    "restoring_trace",
+    "strong",
     "symbolic_zero",
     "tangent_dtype",
     "traced_shard_map",
     "typeof",
     "varying_axes",
     "when_mapped",
-    "widely",
+    "with_x64",
     "wrapped_function",
     "zero_tangent",
 ]
@@ -154,7 +157,7 @@ def restore_trace(trace: Any) -> None:
     set_trace(trace).__enter__()
 
 
-def steadily(function: Callable[..., Any], *args: Any) -> Any:
+def restoring_trace(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in which JAX traces or compiles; after an exception JAX's trace is what it was before."""
     taken = take_trace()
     try:
@@ -166,7 +169,7 @@ def steadily(function: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-def widely(function: Callable[..., Any], *args: Any) -> Any:
+def with_x64(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in which JAX has types of 64 bits; after an exception it has them as before."""
     block = jax.enable_x64(True)
     try:
@@ -181,13 +184,13 @@ def widely(function: Callable[..., Any], *args: Any) -> Any:
 WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
-def as_wide_as(types: Sequence[Any], function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that makes values of such types as these: ``widely`` if one of them has 64 bits.
+def with_x64_for(types: Sequence[Any], function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that makes values of such types as these: ``with_x64`` if one of them has 64 bits.
 
     Else JAX would make 32-bit constants and zeros beside 64-bit values where its flag is off.
     """
     if any([getattr(t, "dtype", None) in WIDE for t in types]):  # noqa: C419  (a list is faster here)
-        return widely(function, *args)
+        return with_x64(function, *args)
     return function(*args)
 
 
@@ -536,6 +539,26 @@ def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict
         return list(kept[0])
 
     return jax.make_jaxpr(call)(*map(typeof, args)), kept[0]
+
+
+def is_inexact(type: ShapedArray) -> bool:
+    """Whether values of this type have tangents: floating point or complex."""
+    return _is_inexact(type.dtype)
+
+
+@functools.cache
+def _is_inexact(dtype: Any) -> bool:
+    return dtypes.issubdtype(dtype, jax.numpy.inexact)
+
+
+def strong(type: ShapedArray) -> ShapedArray:
+    """``type`` without its weak-type mark."""
+    return type.update(weak_type=False) if type.weak_type else type
+
+
+def is_reference(type: Any) -> bool:
+    """Whether values of this type are references."""
+    return isinstance(type, jax.ref.AbstractRef)
 
 
 def varying_axes(type: ShapedArray) -> tuple[str, ...]:

@@ -6,12 +6,11 @@ from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
 from fgrad.deferred import deferred
 from fgrad.errors import CaptureError, UndefinedDerivativeError, shown
-from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, unsourced
-from fgrad.graph.labels import labelled
+from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, labelled, unsourced
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import Port
-from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, widely
+from fgrad.graph.source import RawSource, Source, here, hide_frames, is_hidden, visible
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, with_x64
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from fgrad.graph.named_call import named_call
     from fgrad.graph.names import stored_names
     from fgrad.graph.text import dtype_text
-    from fgrad.graph.tracebacks import hide_frames
     from fgrad.questions.culprit import Run, main_event
     from fgrad.questions.diagnosis import diagnosed
     from fgrad.questions.draw import Drawing, drawing_of
@@ -48,7 +46,6 @@ else:
             "fgrad.graph.named_call": "named_call",
             "fgrad.graph.names": "stored_names",
             "fgrad.graph.text": "dtype_text",
-            "fgrad.graph.tracebacks": "hide_frames",
             "fgrad.questions.culprit": "Run main_event",
             "fgrad.questions.diagnosis": "diagnosed",
             "fgrad.questions.draw": "Drawing drawing_of",
@@ -130,5 +127,5 @@ __all__ = [
     "unsourced",
     "visible",
     "vjp",
-    "widely",
+    "with_x64",
 ]

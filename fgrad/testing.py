@@ -14,8 +14,7 @@ from fgrad.api import differences as fd
 from fgrad.api.arguments import Leaves, check_function, leaves, with_positions
 from fgrad.api.forward import jvp
 from fgrad.api.reverse import vjp
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import typeof
+from fgrad.jaxcore import is_inexact, typeof
 
 
 def check_grads(

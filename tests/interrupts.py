@@ -26,7 +26,7 @@ import numpy as np
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.jaxcore import current_trace, restore_trace, steadily
+from fgrad.jaxcore import current_trace, restore_trace, restoring_trace
 from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import Modes, modes
 from fgrad.mutable.context.torch_function.protocol import watch
@@ -86,7 +86,9 @@ def gradient(n: int) -> Made:
 def jitted(n: int) -> Made:
     x = jnp.linspace(0.0, 1.0, n)
     # a function of ``jit`` is ``jax.jit``'s own, which may leave its trace behind
-    return lambda: steadily(fgrad.jit(fgrad.value_and_grad(lambda z: jnp.sum(jnp.exp(z) / (1.0 + z)))), x), nothing
+    return lambda: restoring_trace(
+        fgrad.jit(fgrad.value_and_grad(lambda z: jnp.sum(jnp.exp(z) / (1.0 + z)))), x
+    ), nothing
 
 
 def nested(n: int) -> Made:

@@ -21,7 +21,7 @@ from fgrad.graph.graph import Graph
 from fgrad.jaxcore import Tracer
 from fgrad.run import executable, stretches
 from fgrad.run.interpreter import as_arrays, interpret
-from fgrad.run.kernels.table import kernel
+from fgrad.run.kernels.kernel import kernel
 from fgrad.run.policy import POLICIES
 
 #: how many programs a campaign plays before everything is new again

@@ -107,7 +107,7 @@ for module in sorted(set(late.values())):
     ("setup", "public"),
     [
         pytest.param("from fgrad.rules.kinds import RULES as table", "True", id="rules"),
-        pytest.param("from fgrad.run.kernels.table import TABLE as table", "True", id="kernels"),
+        pytest.param("from fgrad.run.kernels.kernel import TABLE as table", "True", id="kernels"),
         pytest.param(
             "from fgrad.torch.ops.table.table import TABLE as table",
             "table[name].function or '.' in name",

@@ -12,8 +12,7 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.graph.references import is_reference
-from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, copied, is_reference, tangent_dtype, typeof
 
 Argnums = int | Sequence[int]
 

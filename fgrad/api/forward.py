@@ -11,17 +11,16 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, leaves, matching, path_of, sole_cotangent, stripped
-from fgrad.api.called import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.pullback import zero
+from fgrad.api.recorded import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
-from fgrad.passes.walks import transpose
+from fgrad.passes.vjp import transpose
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage
 from fgrad.run.executable import Program, run
@@ -150,12 +149,14 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         has_aux,
         Call(fun, "linearize", flat.tree, range(len(primals))),
     )
-    made = called.recorded.cached(
+    program = called.recorded.cached(
         ("linearize", called.kind, called.recorded.lines), lambda graph: linear_split(graph, *called.kind)
     )
-    known = run(made.halves.known, called.recorded.values)
-    count = len(known) - made.halves.num_residuals
-    push = Pushforward(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
+    known = run(program.halves.known, called.recorded.values)
+    count = len(known) - program.halves.num_residuals
+    push = Pushforward(
+        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+    )
     jvp_fun = tree_util.Partial(push, list(known[count:]))
     output, aux = called.outputs(known[:count])
     return (output, jvp_fun, aux) if has_aux else (output, jvp_fun)

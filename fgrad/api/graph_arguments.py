@@ -8,7 +8,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.api.arguments import leaves
 from fgrad.graph.text import type_text
-from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, widely
+from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tangent_dtype, typeof, with_x64
 
 
 def type_of(x: Any, path: str) -> ShapedArray:
@@ -44,8 +44,8 @@ def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     if isinstance(value, Tracer | jax.Array | np.ndarray):
         given = typeof(as_typed(value))
         if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
-            return widely(jax.numpy.asarray, as_typed(value), kind.dtype)
-    return widely(_fitted, value, kind, path)
+            return with_x64(jax.numpy.asarray, as_typed(value), kind.dtype)
+    return with_x64(_fitted, value, kind, path)
 
 
 def _fitted(value: Any, kind: ShapedArray, path: str) -> Any:

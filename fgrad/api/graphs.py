@@ -28,7 +28,7 @@ from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render
 from fgrad.graph.values import Values, made_by, replaced
-from fgrad.jaxcore import ShapedArray, as_wide_as
+from fgrad.jaxcore import ShapedArray, with_x64_for
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.simplify import simplify
 from fgrad.record.stager import stage_closed
@@ -182,8 +182,10 @@ class Graph:
         primals = self._examples("vjp")
         cotangent = tree_util.tree_unflatten(self.out_tree, list(map(tangent_of, self.out_types)))
         cotangents = [f"cotangent of {name}" for name in (*self.out_names, *self.names)]
-        made, count = as_wide_as(self.in_types, make_graph(function), primals, cotangent), len(self.out_names)
-        return evolve(made, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:]))
+        derived, count = with_x64_for(self.in_types, make_graph(function), primals, cotangent), len(self.out_names)
+        return evolve(
+            derived, names=(*self.names, *cotangents[:count]), out_names=(*self.out_names, *cotangents[count:])
+        )
 
     def jvp(self) -> "Graph":
         """The graph ``(primals, tangents) -> (output, tangent of the output)``.
@@ -194,11 +196,11 @@ class Graph:
         primals = self._examples("jvp")
         tangents = tree_util.tree_map(tangent_of, primals)
         pushed = make_graph(lambda primals, tangents: jvp(self, primals, tangents))
-        made = as_wide_as(self.in_types, pushed, primals, tangents)
+        derived = with_x64_for(self.in_types, pushed, primals, tangents)
         names, out_names = [
             (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
         ]
-        return evolve(made, names=names, out_names=out_names)
+        return evolve(derived, names=names, out_names=out_names)
 
     def simplify(self) -> "Graph":
         """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
@@ -281,8 +283,8 @@ class Graph:
 
     def _derived(self, function: Callable[..., Any]) -> "Graph":
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
-        made = as_wide_as(self.in_types, partial(make_graph(function), **kwargs), *args)
-        return Graph(made.core, made.in_tree, made.out_tree, self.names, made.out_names)
+        derived = with_x64_for(self.in_types, partial(make_graph(function), **kwargs), *args)
+        return Graph(derived.core, derived.in_tree, derived.out_tree, self.names, derived.out_names)
 
     def _examples(self, what: str) -> Any:
         args, kwargs = tree_util.tree_unflatten(self.in_tree, list(map(shape_of, self.in_types)))
@@ -327,7 +329,7 @@ class Graph:
     def _drawing(self, title: str = "graph") -> "drawing.Drawing":
         def numbers(core: FlatGraph, args: Sequence[Any]) -> dict[int, str]:
             flat = self._flat(tuple(args), {})
-            return as_wide_as(self.in_types, lambda: summaries(core, flat))
+            return with_x64_for(self.in_types, lambda: summaries(core, flat))
 
         return drawing.Drawing(
             drawing.ladder_of(self.core, self.names, self.out_names), title, rule_texts(self.core), numbers

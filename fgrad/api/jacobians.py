@@ -25,14 +25,13 @@ from fgrad.api.arguments import (
     resolve,
     with_positions,
 )
-from fgrad.api.called import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.forward import jvp, linear_split
 from fgrad.api.names import Differentiation, marked
+from fgrad.api.recorded import Called, call, inexact_inputs, split_aux, with_weakness
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, tangent_dtype
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, tangent_dtype
 from fgrad.passes.simplify import simplify
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage_closed
@@ -202,10 +201,10 @@ def _jacobian(
             return result
 
         called = call(checked, flat.values, has_aux, of)
-        made = called.recorded.cached(
+        program = called.recorded.cached(
             (what, mode, chunk_size, called.kind), lambda graph: mode.blocks(graph, *called.kind, chunk_size)
         )
-        outs = made(called.recorded.values)
+        outs = program(called.recorded.values)
         aux = called.outputs(outs)[1]
         jacobian = _nested(called, flat, outs[len(called.recorded.outputs) :], single, mode)
         return (jacobian, aux) if has_aux else jacobian

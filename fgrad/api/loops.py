@@ -11,8 +11,7 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.api.arguments import check_function, leaves
 from fgrad.api.checkpoint import checkpoint
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import is_concrete, typeof
+from fgrad.jaxcore import is_concrete, is_inexact, typeof
 
 #: how many steps, or stretches of steps, are kept at each level
 BASE = 16

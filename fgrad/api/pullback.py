@@ -11,11 +11,10 @@ from jax import lax, tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import matching, path_of, sole_cotangent, stripped
-from fgrad.api.called import with_weakness
+from fgrad.api.recorded import with_weakness
 from fgrad.graph.graph import Graph
-from fgrad.graph.references import held_type, is_reference
-from fgrad.graph.regions import is_inexact, strong
-from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.graph.references import held_type
+from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, strong, tangent_dtype, typeof
 from fgrad.run.executable import run
 
 ad: Any = jax.ad  # type: ignore[attr-defined]

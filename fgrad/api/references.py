@@ -15,11 +15,10 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import flattened, path_of
-from fgrad.api.called import split_aux
 from fgrad.api.pullback import VJP, ad, zero
-from fgrad.graph.references import held_type, is_reference
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, current_trace, tangent_dtype, typeof
+from fgrad.api.recorded import split_aux
+from fgrad.graph.references import held_type
+from fgrad.jaxcore import ShapedArray, current_trace, is_inexact, is_reference, tangent_dtype, typeof
 from fgrad.record.references import Cell
 
 

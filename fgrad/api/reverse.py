@@ -20,15 +20,13 @@ from fgrad.api.arguments import (
     resolve,
     with_positions,
 )
-from fgrad.api.called import call, inexact_inputs, split_aux, weak_as
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
-from fgrad.api.recorded import close, record
+from fgrad.api.recorded import call, close, inexact_inputs, record, split_aux, weak_as
 from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
@@ -277,11 +275,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux,
         Call(fun, "vjp", flat.tree, range(len(primals))),
     )
-    made = called.recorded.cached(("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind))
-    known = run(made.halves.known, called.recorded.values)
-    count = len(known) - made.halves.num_residuals
-    pullback = Pullback(made.halves.unknown, made.at, made.in_types, made.out_types, flat.tree, called.out.tree)
-    vjp_fun = VJP.of(pullback, known[count:], made.halves.known.outputs[count:])
+    program = called.recorded.cached(
+        ("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind)
+    )
+    known = run(program.halves.known, called.recorded.values)
+    count = len(known) - program.halves.num_residuals
+    pullback = Pullback(
+        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+    )
+    vjp_fun = VJP.of(pullback, known[count:], program.halves.known.outputs[count:])
     output, aux = called.outputs(known[:count])
     return (output, vjp_fun, aux) if has_aux else (output, vjp_fun)
 

@@ -21,8 +21,7 @@ from fgrad.api.reverse import vjp as reverse_derivative
 from fgrad.api.rule_calls import check_cotangents, check_count, explained
 from fgrad.api.staging import vmap
 from fgrad.graph.op import BATCHING, enter_batching
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
+from fgrad.jaxcore import Primitive, current_trace, is_inexact, primitive, remember_primitive, typeof
 from fgrad.record.recording import Recording
 from fgrad.rules.kinds import RULES, General, Linear
 from fgrad.run.executable import clear_cache
@@ -262,8 +261,8 @@ def _jvp_of_linear(given: Rules, fun: Callable[..., Any]) -> Callable[..., Any]:
     def jvp(tangents: Any, out: Any, *args: Any) -> Any:
         linear = [given.is_linear(i, x) for i, x in enumerate(args)]
         taken = [
-            tree_util.tree_map(lambda p, t: zero_tangent_of(p) if t is None else t, x, t) if yes else x
-            for x, t, yes in zip(args, tangents, linear, strict=True)
+            tree_util.tree_map(lambda p, t: zero_tangent_of(p) if t is None else t, x, t) if is_linear else x
+            for x, t, is_linear in zip(args, tangents, linear, strict=True)
         ]
         return fun(*taken)
 
@@ -411,8 +410,8 @@ class _RuleCheck:
 
         def at(change: Callable[[Any, Any], Any]) -> list[Any]:
             new = [
-                tree_util.tree_map(lambda x, t: x if t is None else change(x, t), x, t) if yes else x
-                for x, t, yes in zip(self.args, tangents, linear, strict=True)
+                tree_util.tree_map(lambda x, t: x if t is None else change(x, t), x, t) if is_linear else x
+                for x, t, is_linear in zip(self.args, tangents, linear, strict=True)
             ]
             return [fd.wide(y) for y in tree_util.tree_leaves(self.fun(*new))]
 

@@ -14,9 +14,8 @@ from fgrad.api.arguments import check_function, leaves, names, positions, with_p
 from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import Tracer, current_trace, is_evaluating, typeof
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import Tracer, current_trace, is_evaluating, is_inexact, typeof
 from fgrad.passes.simplify import simplify
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call, parameter
@@ -215,7 +214,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     n = len(flat)
     builder = Builder(graph.in_types[:n])
     extra = [
-        builder.input(typeof(x)) if yes else builder.const(Const.of(x)) for x, yes in zip(lifted, hoisted, strict=True)
+        builder.input(typeof(x)) if is_hoisted else builder.const(Const.of(x))
+        for x, is_hoisted in zip(lifted, hoisted, strict=True)
     ]
     closed = builder.finish(builder.splice(graph, [*builder.inputs[:n], *extra]))
 
@@ -229,7 +229,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             )
         return out.unflatten(run(closed, [*values, *args[count:]]))
 
-    return converted, [x for x, yes in zip(lifted, hoisted, strict=True) if yes]
+    return converted, [x for x, is_hoisted in zip(lifted, hoisted, strict=True) if is_hoisted]
 
 
 def vmap(

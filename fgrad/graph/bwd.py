@@ -8,8 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, Tracer, symbolic_zero
+from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero
 
 #: a residual: its number in the graph of ``fwd`` and None, or a known value
 Residual = tuple[int, Any]
@@ -74,7 +73,10 @@ class BwdCall:
         given = [next(saved) if value is None else value for value in self.residuals]
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in self.out_types]
         if self.live is not None:
-            full = [ct if yes else symbolic_zero(t) for ct, t, yes in zip(full, self.out_types, self.live, strict=True)]
+            full = [
+                ct if is_live else symbolic_zero(t)
+                for ct, t, is_live in zip(full, self.out_types, self.live, strict=True)
+            ]
         self.write()
         try:
             result = self.bwd.call_wrapped(*given, *full)

@@ -10,9 +10,9 @@ from typing import Any
 from fgrad import errors
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region
-from fgrad.graph.regions import VjpRule, is_inexact
+from fgrad.graph.regions import VjpRule
 from fgrad.graph.text import node_text, subgraphs, type_text
-from fgrad.jaxcore import ShapedArray
+from fgrad.jaxcore import ShapedArray, is_inexact
 
 Types = Sequence[ShapedArray]
 

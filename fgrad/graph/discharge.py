@@ -10,14 +10,14 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.importing import IMPORTERS, from_jaxpr, threaded
 from fgrad.graph.op import Op, intern
-from fgrad.graph.references import THREADED, Threaded, held_type, is_reference, put, retyped, taken
+from fgrad.graph.references import THREADED, Threaded, held_type, put, retyped, taken
 from fgrad.graph.regions import cond, scan, while_
-from fgrad.jaxcore import ShapedArray, as_wide_as, scan_counts
+from fgrad.jaxcore import ShapedArray, is_reference, scan_counts, with_x64_for
 
 
 def _staged(function: Callable[..., Any], types: Sequence[Any]) -> Graph:
     held = [held_type(t) for t in types]
-    return from_jaxpr(as_wide_as(held, lambda: jax.make_jaxpr(function)(*held)))
+    return from_jaxpr(with_x64_for(held, lambda: jax.make_jaxpr(function)(*held)))
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -13,10 +13,13 @@ import jax
 import numpy as np
 from attrs import frozen
 
-from fgrad.graph.op import Op
+from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, widely
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, with_x64
+
+#: what Python and this package call functions with rules of their own that have no name: it says nothing
+UNNAMED = frozenset({"<lambda>", "forward", "function"})
 
 
 @frozen(eq=False)
@@ -125,6 +128,11 @@ class Graph:
     def effects(self) -> bool:
         """Whether any node must run for its effect (a debug print, a callback)."""
         return any(node.op.effects for node in self.nodes)
+
+    @cached_property
+    def has_regions(self) -> bool:
+        """Whether any node holds graphs itself."""
+        return any(isinstance(node.op.primitive, Region) for node in self.nodes)
 
     @cached_property
     def sourced(self) -> bool:
@@ -260,7 +268,7 @@ class Builder:
 def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """Run a graph node by node under the current trace, dropping each value after its last use."""
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return widely(evaluate, graph, narrowed(graph, args))
+        return with_x64(evaluate, graph, narrowed(graph, args))
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
@@ -320,6 +328,19 @@ def unsourced(graph: Graph) -> Graph:
     """The same graph without lines."""
     nodes = tuple([Node(node.op, node.inputs) for node in graph.nodes])
     return Graph(graph.in_types, graph.consts, nodes, graph.outputs)
+
+
+def labelled(graph: Graph, name: str) -> Graph:
+    """The graph in which functions without a name of their own have this one."""
+    if not any(node.op.params.get("label") in UNNAMED for node in graph.nodes):
+        return graph
+    nodes = [
+        Node(intern(node.op.primitive, {**node.op.params, "label": name}, node.op.in_types), node.inputs, node.source)
+        if node.op.params.get("label") in UNNAMED
+        else node
+        for node in graph.nodes
+    ]
+    return Graph(graph.in_types, graph.consts, tuple(nodes), graph.outputs)
 
 
 def narrowed(graph: Graph, args: Sequence[Any]) -> list[Any]:

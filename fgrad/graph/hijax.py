@@ -15,7 +15,7 @@ from jax import tree_util
 from fgrad.graph.graph import Graph, applied
 from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, from_jaxpr
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, is_inexact, plain
+from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
 from fgrad.jaxcore import (
     HiPrim,
     HiZero,
@@ -23,6 +23,7 @@ from fgrad.jaxcore import (
     closed_parts,
     is_closed_jaxpr,
     is_high,
+    is_inexact,
     is_open_jaxpr,
     name_of,
     tangent_dtype,
@@ -53,8 +54,8 @@ def _jaxprs(values: Iterable[Any]) -> Iterable[Any]:
 
 def _jaxpr_of_arrays(jaxpr: Any) -> bool:
     constvars, _, invars, eqns, _ = closed_parts(jaxpr)
-    made = [v for eqn in eqns for v in eqn.outvars]
-    return _arrays([v.aval for v in (*constvars, *invars, *made)]) and all(
+    results = [v for eqn in eqns for v in eqn.outvars]
+    return _arrays([v.aval for v in (*constvars, *invars, *results)]) and all(
         of_arrays(eqn.primitive, eqn.params)
         for eqn in eqns
         if is_high(eqn.primitive, [v.aval for v in eqn.invars], eqn.params)
@@ -108,7 +109,9 @@ def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
     def push(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
         tangents = [next(given) if is_inexact(t) else None for t in types]
-        with_zeros = [x if x is not None and yes else _zero(t) for x, t, yes in zip(tangents, types, live, strict=True)]
+        with_zeros = [
+            x if x is not None and is_live else _zero(t) for x, t, is_live in zip(tangents, types, live, strict=True)
+        ]
         outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], with_zeros)])
         return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, out_tangents, call.out_types)]
 

@@ -12,7 +12,7 @@ from fgrad import errors
 from fgrad.graph.bwd import BwdCall, residuals
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
-from fgrad.graph.references import Cells, Threaded, held_type, is_reference
+from fgrad.graph.references import MAKERS, Cells, Threaded, held_type
 from fgrad.graph.regions import (
     Deferred,
     DeferredByZeros,
@@ -21,7 +21,6 @@ from fgrad.graph.regions import (
     custom_jvp,
     custom_vjp,
     custom_vmap,
-    is_inexact,
     linear_call,
     linear_solve,
     plain,
@@ -34,14 +33,16 @@ from fgrad.graph.source import from_traceback
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
-    as_wide_as,
     closed_parts,
     is_effectful,
+    is_inexact,
     is_literal,
+    is_reference,
     name_of,
     outcome,
     scan_counts,
     typeof,
+    with_x64_for,
     wrapped_function,
 )
 
@@ -69,9 +70,10 @@ def threaded(jaxpr: Any) -> Threaded:
 def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
     builder = Builder([held_type(v.aval) if references else v.aval for v in invars])
-    cells = Cells(builder)
+    makes = not MAKERS.isdisjoint([eqn.primitive.name for eqn in eqns])
+    cells = Cells(builder) if references or makes else None
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
-    if references:
+    if cells is not None and references:
         cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const.typed(value, var.aval))
@@ -80,7 +82,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         return builder.const(_literal(atom.val, atom.aval)) if is_literal(atom) else number[atom]
 
     for eqn in eqns:
-        if cells.concerned(eqn):
+        if cells is not None and cells.concerned(eqn):
             number.update(zip(eqn.outvars, cells.write(eqn, read), strict=True))
             continue
         imported = import_equation(
@@ -98,9 +100,11 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         else:  # what a function of JAX's does has no line of the user's but that of the call
             outs = builder.splice(imported, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
+    outputs = [read(v) for v in outvars]
+    if cells is None:
+        return Threaded(builder.finish(outputs), ())
     written = [i for i, v in enumerate(invars) if v in cells.written]
-    new = [cells.values[invars[i]] for i in written]
-    return Threaded(builder.finish([*[read(v) for v in outvars], *new]), tuple(written))
+    return Threaded(builder.finish([*outputs, *(cells.values[invars[i]] for i in written)]), tuple(written))
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:
@@ -220,12 +224,12 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     def rule(live: Sequence[bool] = tuple(map(is_inexact, types))) -> Graph:
         # the flags say which tangents are symbolic zeros: of the inputs that have none, and those told to be
         jaxpr, consts, zeros = thunk.call_wrapped(
-            *[not (yes and is_inexact(t)) for t, yes in zip(types, live, strict=True)]
+            *[not (is_live and is_inexact(t)) for t, is_live in zip(types, live, strict=True)]
         )
         builder = Builder([*types, *(t for t in types if is_inexact(t))])
         lead = [builder.const(Const.of(c)) for c in consts]
-        of_inexact = [yes for t, yes in zip(types, live, strict=True) if is_inexact(t)]
-        tangents = [x for x, yes in zip(builder.inputs[len(types) :], of_inexact, strict=True) if yes]
+        of_inexact = [is_live for t, is_live in zip(types, live, strict=True) if is_inexact(t)]
+        tangents = [x for x, is_live in zip(builder.inputs[len(types) :], of_inexact, strict=True) if is_live]
         spliced = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[: len(types)], *tangents])
         m = len(call.outputs)
         results = iter(spliced[m:])
@@ -357,7 +361,7 @@ def vjp_rule(
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
-        return VjpRule(forward, from_jaxpr(as_wide_as(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
+        return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
         fixed = [None if value is None else _fixed(value) for value in values]

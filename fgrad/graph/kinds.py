@@ -316,11 +316,11 @@ def is_source_of_windows(call: Call) -> bool:
     """Whether the first operand of ``select_and_scatter_add`` has a value for each window of the second."""
     _, operand = call.types
     windows = [call.params[k] for k in ("window_dimensions", "window_strides", "padding")]
-    made = jax.eval_shape(
+    output = jax.eval_shape(
         lambda x: lax.reduce_window(x, np.zeros((), x.dtype), lax.add, *windows),
         jax.ShapeDtypeStruct(operand.shape, operand.dtype),
     )
-    return made.shape == call.types[0].shape
+    return output.shape == call.types[0].shape
 
 
 def is_computation(value: Any, call: Call) -> bool:

@@ -32,8 +32,15 @@ from fgrad.graph.python_values import (
     primitive_expression,
     type_expression,
 )
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_open_jaxpr, jax_primitives, widely
+from fgrad.jaxcore import (
+    ShapedArray,
+    eval_context,
+    is_closed_jaxpr,
+    is_inexact,
+    is_open_jaxpr,
+    jax_primitives,
+    with_x64,
+)
 
 INDENT = "    "
 COMMENT_COLUMN = 64
@@ -357,7 +364,7 @@ def _vjp_rule(writer: Writer, op: Op, name: str) -> list[str]:
     forward, first = writer.function(rule.forward, f"{name}_forward")
     backward, second = writer.function(rule.backward, f"{name}_backward")
     fwd, bwd = writer.name(f"{name}_fwd"), writer.name(f"{name}_bwd")
-    given = ", ".join(["*kept", *[f"cotangents[{k}]" for k, yes in enumerate(inexact) if yes]])
+    given = ", ".join(["*kept", *[f"cotangents[{k}]" for k, differentiable in enumerate(inexact) if differentiable]])
     results = [f"found[{rule.wrt.index(i)}]" if i in rule.wrt else "None" for i in range(len(op.in_types))]
     return [
         *forward, "", "", *backward, "", "",
@@ -430,7 +437,7 @@ def program(
       name: what the function is called.
     """
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return widely(program, graph, parameters, inputs, called_by, result, held, called, recorded, name)
+        return with_x64(program, graph, parameters, inputs, called_by, result, held, called, recorded, name)
     writer = Writer(held, called, recorded)
     writer.taken.update([name, *[p.partition("=")[0].strip("*, ") for p in parameters]])
     lines, names = [], []

@@ -145,34 +145,44 @@ def expression(value: Any, held: Held, name: str = "parameter") -> str:
 
 
 def _object(value: Any, held: Held, name: str) -> str:
+    """A parameter that is no plain Python value: as NumPy or JAX writes it, or else held under its name."""
+    text = _of_numpy(value) or _of_lax(value, held)
+    return text or held(identifier(name), value, f"the parameter {name} ({value!r:.60})")
+
+
+def _of_numpy(value: Any) -> str | None:
+    """A dtype, a NumPy number or a short array; None for other values."""
+    if isinstance(value, np.dtype):
+        return f"jnp.dtype({value.name!r})" if value != jax.dtypes.float0 else "np.dtype(jax.dtypes.float0)"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"jnp.dtype({np.dtype(value).name!r}).type"
+    if not isinstance(value, np.generic | np.ndarray) or value.dtype.kind not in "biufc":
+        return None
+    if isinstance(value, np.generic):
+        return _candidates(np.asarray(value))[1]
+    return _candidates(value)[0] if value.ndim and value.size <= INLINE_ELEMENTS else None
+
+
+def _of_lax(value: Any, held: Held) -> str | None:
+    """What JAX exports by a name: members of enums, records, primitives, functions, structures, policies."""
     kind = type(value)
     if isinstance(value, enum.Enum) and enums().get(kind.__name__) is kind and hasattr(lax, kind.__name__):
         return f"lax.{kind.__name__}.{value.name}"
     if kind.__name__ in RECORDS and getattr(lax, kind.__name__, None) is kind:
         fields = [f"{k}={expression(getattr(value, k), held, k)}" for k in RECORDS[kind.__name__]]
         return f"lax.{kind.__name__}({', '.join(fields)})"
-    if isinstance(value, np.dtype):
-        return f"jnp.dtype({value.name!r})" if value != jax.dtypes.float0 else "np.dtype(jax.dtypes.float0)"
-    if isinstance(value, type) and issubclass(value, np.generic):
-        return f"jnp.dtype({np.dtype(value).name!r}).type"
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return _candidates(np.asarray(value))[1]
-    if isinstance(value, np.ndarray) and value.size <= INLINE_ELEMENTS and value.dtype.kind in "biufc" and value.ndim:
-        return _candidates(value)[0]
     if isinstance(value, Primitive):
         return primitive_expression(value, held)
-    named = getattr(value, "__name__", None)
-    if named in FUNCTIONS and getattr(lax, named) is value:
-        return f"lax.{named}"
     if isinstance(value, tree_util.PyTreeDef):
         tree: Any = value
         text = container(tree, ["0"] * tree.num_leaves)
-        if text is not None:
-            return f"jax.tree.structure({text})"
-    for policy in dir(jax.checkpoint_policies):
-        if getattr(jax.checkpoint_policies, policy) is value and not policy.startswith("_"):
-            return f"jax.checkpoint_policies.{policy}"
-    return held(identifier(name), value, f"the parameter {name} ({value!r:.60})")
+        return None if text is None else f"jax.tree.structure({text})"
+    named = getattr(value, "__name__", None)
+    if named in FUNCTIONS and getattr(lax, named) is value:
+        return f"lax.{named}"
+    policies = jax.checkpoint_policies
+    names = [name for name in dir(policies) if name[0] != "_" and getattr(policies, name) is value]
+    return f"jax.checkpoint_policies.{names[0]}" if names else None
 
 
 def primitive_expression(primitive: Any, held: Held) -> str:

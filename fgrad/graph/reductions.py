@@ -15,8 +15,8 @@ from jax import lax
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.importing import IMPORTERS, from_jaxpr
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import is_inexact, plain
-from fgrad.jaxcore import ShapedArray, as_wide_as, primitive
+from fgrad.graph.regions import plain
+from fgrad.jaxcore import ShapedArray, is_inexact, primitive, with_x64_for
 
 #: computations of two numbers that have reductions, with rules, of their own
 KNOWN = frozenset({"add", "mul", "max", "min"})
@@ -40,7 +40,7 @@ def _reduce(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Gra
     def function(*args: Any) -> list[Any]:
         return _in_halves(computation, args, params["dimensions"])
 
-    return from_jaxpr(as_wide_as(types, lambda: jax.make_jaxpr(function)(*types)))
+    return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
 
 
 IMPORTERS["reduce"] = _reduce

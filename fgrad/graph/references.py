@@ -17,12 +17,7 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
-from fgrad.jaxcore import ShapedArray, primitive
-
-
-def is_reference(type: Any) -> bool:
-    """Whether values of this type are references."""
-    return isinstance(type, jax.ref.AbstractRef)
+from fgrad.jaxcore import ShapedArray, is_reference, primitive
 
 
 def held_type(type: Any) -> ShapedArray:

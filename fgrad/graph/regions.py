@@ -18,12 +18,7 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.linear_regions import LinearCall, LinearSolve
 from fgrad.graph.op import CallRegion, Op, Region, intern
-from fgrad.jaxcore import ShapedArray, bind_remat, varying_axes, zero_tangent
-
-
-def strong(type: ShapedArray) -> ShapedArray:
-    """``type`` without its weak-type mark."""
-    return type.update(weak_type=False) if type.weak_type else type
+from fgrad.jaxcore import ShapedArray, bind_remat, is_inexact, strong, varying_axes, zero_tangent
 
 
 class Scan(Region):
@@ -273,7 +268,7 @@ class CustomVjp(CallRegion):
         def bwd(saved: Any, cts: Any) -> Any:
             needs, residuals = saved
             rule = params["rule"].of((*needs, *_live(cts, call.out_types)))
-            given = [_instantiated(ct) for ct, yes in zip(cts, inexact, strict=True) if yes]
+            given = [_instantiated(ct) for ct, differentiable in zip(cts, inexact, strict=True) if differentiable]
             cotangents = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
             return tuple([cotangents.get(i - k) for i in range(len(call.in_types))])
 
@@ -378,16 +373,6 @@ class PythonCall(Region):
 def python_call_graph(function: Deferred, in_types: Sequence[ShapedArray], out_types: Sequence[ShapedArray]) -> Graph:
     """The graph of nothing but a call of ``function``."""
     return applied(intern(python_call, {"function": function, "out_types": tuple(out_types)}, in_types))
-
-
-def is_inexact(type: ShapedArray) -> bool:
-    """Whether values of this type have tangents: floating point or complex."""
-    return _is_inexact(type.dtype)
-
-
-@functools.cache
-def _is_inexact(dtype: Any) -> bool:
-    return jax.dtypes.issubdtype(dtype, jax.numpy.inexact)
 
 
 def _live(tangents: Sequence[Any], types: Sequence[ShapedArray]) -> tuple[bool, ...]:

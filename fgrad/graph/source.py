@@ -5,19 +5,29 @@ JAX notes the Python stack at each operation that it traces.  When it traces a g
 call of the graph, and not to the lines that were recorded.  So each node is bound inside a frame of a code object with
 the file, the function and the line of its source: listings, errors and profiles of JAX show it, and ``from_traceback``
 knows what it stands for.
+
+NOTE [Tracebacks of the user's code]
+fgrad's and JAX's own frames are left out of tracebacks where JAX leaves out its own.  The setting is JAX's:
+``jax.config.jax_traceback_filtering`` (or the environment variable ``JAX_TRACEBACK_FILTERING``) with the value ``off``
+shows everything.
 """
 
+import functools
 import linecache
 import os
 import sys
-from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import count
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any, TypeVar
+from weakref import finalize
 
 import jax
 import numpy as np
 import opt_einsum
 from attrs import evolve, frozen
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (jax, np, opt_einsum)) + (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -166,3 +176,68 @@ STANDING_KEPT = 1 << 16
 
 def _call(run: Callable[[], Any]) -> Any:
     return run()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# tracebacks: see NOTE [Tracebacks of the user's code]
+
+
+def boundary(function: Function) -> Function:
+    """``function`` with hidden frames taken out of the traceback of what it raises.
+
+    >>> @boundary
+    ... def f():
+    ...     raise ValueError("shown as it is")
+    >>> f()
+    Traceback (most recent call last):
+    ValueError: shown as it is
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def hide_frames(error: Exception) -> None:
+    """Take hidden frames out of the traceback of an error, as far as it has come."""
+    if jax.config.jax_traceback_filtering != "off":  # type: ignore[attr-defined]
+        error.__traceback__ = _visible(error.__traceback__)
+
+
+def _visible(traceback: TracebackType | None) -> TracebackType | None:
+    """The same traceback without hidden frames; all of it where every frame is hidden."""
+    entries = []
+    while traceback is not None:
+        if not is_hidden(traceback.tb_frame.f_code):
+            entries.append(traceback)
+        traceback = traceback.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# functions whose lines are written at run time, kept where tracebacks and profilers look for them
+
+_generated = count()
+
+
+def function_of(lines: Sequence[str], scope: dict[str, Any], kind: str) -> Callable[..., Any]:
+    """The function ``run`` that some lines define, with a scope for its globals.
+
+    Arguments:
+      kind: what it is, for the name of its file.
+    """
+    file = f"<{kind} {next(_generated)}>"
+    exec(compile("\n".join(lines), file, "exec"), scope)
+    run: Callable[..., Any] = scope.pop("run")  # a function among its own globals would live on until a collection
+    linecache.cache[file] = (0, None, [f"{line}\n" for line in lines], file)
+    finalize(run, linecache.cache.pop, file, None)
+    return run

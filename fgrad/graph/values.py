@@ -33,9 +33,9 @@ class Value:
     is_output: bool
 
     def __repr__(self) -> str:
-        made = "" if self.node is None else f" = {self.node.op.name}"
+        operation = "" if self.node is None else f" = {self.node.op.name}"
         where = "" if self.node is None or self.node.source is None else f"  # {self.node.source}"
-        return f"{self.name}: {type_text(self.type)}{made}{where}"
+        return f"{self.name}: {type_text(self.type)}{operation}{where}"
 
 
 class Values(Mapping[str, Value]):
@@ -55,10 +55,10 @@ class Values(Mapping[str, Value]):
 
     @cached_property
     def _makers(self) -> list[Node | None]:
-        made: list[Node | None] = [None] * (len(self._graph.in_types) + len(self._graph.consts))
+        producers: list[Node | None] = [None] * (len(self._graph.in_types) + len(self._graph.consts))
         for node in self._graph.nodes:
-            made += [node] * len(node.op.out_types)
-        return made
+            producers += [node] * len(node.op.out_types)
+        return producers
 
     @cached_property
     def _readers(self) -> list[list[Node]]:
@@ -124,8 +124,8 @@ def replaced(graph: Graph, replacements: Mapping[int, Replacement]) -> Graph:
     def swap(first: int) -> None:
         for number in range(first, len(old)):
             if number in replacements:
-                made, reads = replacements[number]
-                (new[number],) = builder.splice(made, [old[i] if i == number else new[i] for i in reads])
+                replacement, reads = replacements[number]
+                (new[number],) = builder.splice(replacement, [old[i] if i == number else new[i] for i in reads])
 
     swap(0)
     for node in graph.nodes:
@@ -146,11 +146,11 @@ def made_by(graph: Graph, recorded: Callable[..., Graph], number: int, reads: Se
       ValueError: it reads a value that is made later.
     """
     types = graph.types
-    made = recorded([types[i] for i in reads])
-    got = made.out_types
+    replacement = recorded([types[i] for i in reads])
+    got = replacement.out_types
     if len(got) != 1 or (got[0].shape, got[0].dtype) != (types[number].shape, types[number].dtype):
         got_text = ", ".join(map(type_text, got)) or "nothing"
         raise TypeError(
             f"what stands in the place of a value must have its type: {type_text(types[number])}, and not {got_text}"
         )
-    return made, tuple(reads)
+    return replacement, tuple(reads)

@@ -6,10 +6,9 @@ from typing import Any
 from fgrad import errors
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source, here
-from fgrad.jaxcore import ShapedArray
-from fgrad.rules.foreign import is_foreign
+from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.rules.foreign import has_foreign_rules
 from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
 
 #: under which the one rule of all operations with foreign rules is entered
@@ -17,7 +16,7 @@ FOREIGN = object()
 
 
 def of_integers(types: Iterable[ShapedArray]) -> bool:
-    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``walks``."""
+    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``vjp``."""
     return not all(map(is_inexact, types))
 
 
@@ -30,9 +29,14 @@ def rule_of(op: Op) -> Rule:
     rule = RULES.get(op.primitive) or RULES.get(op.name)
     if rule is not None:
         return rule
-    if is_foreign(op):
+    if has_foreign_rules(op):
         return RULES[FOREIGN]
     raise errors.missing_rule(op.name)
+
+
+def is_foreign(op: Op) -> bool:
+    """Whether the rules of an operation are its author's: there are some, and none of ours."""
+    return not (op.name in RULES or op.primitive in RULES) and has_foreign_rules(op)
 
 
 def is_differentiated_jointly(op: Op) -> bool:

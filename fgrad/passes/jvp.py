@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, is_zero
 from fgrad.passes.local import tangent_type
-from fgrad.passes.vjp import Joint
-from fgrad.passes.walks import pushforward, tangents as region_tangents
+from fgrad.passes.vjp import Joint, pushforward, tangents as region_tangents
 
 
 def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:

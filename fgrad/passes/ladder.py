@@ -14,13 +14,13 @@ from attrs import field, frozen
 from fgrad.graph.drawing.ladder import Ladder, Pair, Row, arrays_of, numbers_of
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
+from fgrad.jaxcore import is_inexact
 from fgrad.passes.dependence import rule_of_name
 from fgrad.passes.local import tangent_type
 from fgrad.passes.partition import repeated_arrays
 from fgrad.passes.simplify import Simplifier
-from fgrad.passes.walks import backward, forward
+from fgrad.passes.vjp import backward, forward
 from fgrad.rules.kinds import Elementwise
 
 
@@ -167,8 +167,8 @@ class _Writer:
         self.late = _late(joint, first)
         read = {
             i
-            for node, made in zip(joint.nodes, self.outs, strict=True)
-            if self.late.isdisjoint(made)
+            for node, produced in zip(joint.nodes, self.outs, strict=True)
+            if self.late.isdisjoint(produced)
             for i in node.inputs
         }
         #: and the repeated arrays that it alone reads
@@ -208,8 +208,8 @@ class _Writer:
 
     def _passed(self, at: int, nodes: Sequence[int]) -> tuple[int, ...]:
         """The values whose cotangent is that of the operation's result itself."""
-        made = {i for k in nodes for i in self.outs[k]}
-        results = [i for i in self.of_function[at] if self.forms.get(i) in made]
+        produced = {i for k in nodes for i in self.outs[k]}
+        results = [i for i in self.of_function[at] if self.forms.get(i) in produced]
         result_cts = {self.cotangents[i] for i in results if i in self.cotangents}
         inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in result_cts]
         return tuple(dict.fromkeys([self.forms[i] for i in inputs]))

@@ -13,10 +13,10 @@ from fgrad import errors
 from fgrad.graph.foreign import linear_in
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import cond, custom_jvp, custom_vmap, is_inexact, remat, scan, while_
+from fgrad.graph.regions import cond, custom_jvp, custom_vmap, remat, scan, while_
 from fgrad.graph.shards import shard_map
-from fgrad.passes.dependence import at_node, rule_of
-from fgrad.rules.foreign import is_foreign
+from fgrad.jaxcore import is_inexact
+from fgrad.passes.dependence import at_node, is_foreign, rule_of
 from fgrad.rules.kinds import Zero
 
 
@@ -105,7 +105,7 @@ def dependent_on(graph: Graph, wrt: Sequence[int]) -> set[int]:
     for node, outs in graph.numbered():
         if not dependent.isdisjoint(node.inputs):
             moved = _moved(node.op, [i in dependent for i in node.inputs])
-            dependent.update([number for number, yes in zip(outs, moved, strict=True) if yes])
+            dependent.update([number for number, moves in zip(outs, moved, strict=True) if moves])
     return dependent
 
 
@@ -128,7 +128,7 @@ def _body_moved(body: _Body, given: Sequence[bool]) -> list[bool]:
 
 def _body_dependent(body: _Body, given: Sequence[bool]) -> set[int]:
     """The values of a body that depend on the region's ``given`` inputs, in whichever round."""
-    wrt = {i for i, yes in enumerate(given[body.start :]) if yes}
+    wrt = {i for i, is_given in enumerate(given[body.start :]) if is_given}
     while True:
         dependent = dependent_on(body.graph, sorted(wrt))
         wider = wrt | {body.consts + k for k, out in enumerate(body.graph.outputs[: body.carried]) if out in dependent}
@@ -164,7 +164,7 @@ def _check(op: Op, given: Sequence[bool], wanted: Sequence[bool]) -> None:
     if op.primitive is while_:  # the number of steps depends on the inputs, or is not known to be independent of them
         raise errors.reverse_while()
     # what is not inexact cannot be linear in what is
-    exact = any(yes and not is_inexact(t) for t, yes in zip(op.out_types, wanted, strict=True))
+    exact = any(is_wanted and not is_inexact(t) for t, is_wanted in zip(op.out_types, wanted, strict=True))
     if exact or op.name in _JUMPS or isinstance(rule_of(op), Zero):
         raise errors.not_linear(op.name)
 
@@ -172,7 +172,7 @@ def _check(op: Op, given: Sequence[bool], wanted: Sequence[bool]) -> None:
 def _check_body(body: _Body, given: Sequence[bool], wanted: Sequence[bool]) -> None:
     dependent = _body_dependent(body, given)
     outputs = body.graph.outputs
-    live = {k for k, yes in enumerate(wanted) if yes}
+    live = {k for k, is_wanted in enumerate(wanted) if is_wanted}
     while True:
         reached = _reached(body.graph, dependent, [outputs[k] for k in sorted(live)])
         wider = live | {k for k in range(body.carried) if body.consts + k in reached}

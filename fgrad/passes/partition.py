@@ -114,13 +114,13 @@ class _Writer:
 
     def halves(self, is_unknown: Sequence[bool]) -> Halves:
         outputs = self.graph.outputs
-        late_outputs = [self.read(i) for i, yes in zip(outputs, is_unknown, strict=True) if yes]
+        late_outputs = [self.read(i) for i, unknown in zip(outputs, is_unknown, strict=True) if unknown]
         # only the residuals that the trimmed second half still reads are kept
         full = trim(self.second.finish(late_outputs))
         read = {i for node in full.nodes for i in node.inputs} | set(full.outputs)
         place = {number: k for k, number in enumerate(self.second.inputs)}
         kept = [i for i, number in self.residuals.items() if place[number] in read]
-        early = [i for i, yes in zip(outputs, is_unknown, strict=True) if not yes]
+        early = [i for i, unknown in zip(outputs, is_unknown, strict=True) if not unknown]
         for i in early:
             if i not in self.known:
                 maker = next(node for node, outs in self.graph.numbered() if i in outs)

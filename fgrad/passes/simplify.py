@@ -218,8 +218,8 @@ def _neg_of(w: Simplifier, number: int, source: Source | None) -> int:
 
 
 def _negated(w: Simplifier, number: int) -> int | None:
-    made = w.made_by.get(number)
-    return made[1][0] if made is not None and made[0].name == "neg" else None
+    producer = w.made_by.get(number)
+    return producer[1][0] if producer is not None and producer[0].name == "neg" else None
 
 
 def _neg(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
@@ -261,9 +261,9 @@ def _reshape(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None
     rewritten = _broadcast(w, op, args, source)
     if rewritten is not None or op.name != "reshape":
         return rewritten
-    made = w.made_by.get(args[0])
-    if made is not None and made[0].name == "reshape" and made[0].params.get("dimensions") is None:
-        inner = made[1][0]
+    producer = w.made_by.get(args[0])
+    if producer is not None and producer[0].name == "reshape" and producer[0].params.get("dimensions") is None:
+        inner = producer[1][0]
         if w.type(inner) == op.out_types[0]:
             return inner
         return w.write(intern(op.primitive, op.params, [w.type(inner)]), (inner,), source)
@@ -277,9 +277,9 @@ def _transpose(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | No
     splat = w.splats.get(args[0])
     if splat is not None:
         return w.splat(splat, op.out_types[0], source)
-    made = w.made_by.get(args[0])
-    if made is not None and made[0].name == "transpose":
-        inner_permutation, inner = made[0].params["permutation"], made[1][0]
+    producer = w.made_by.get(args[0])
+    if producer is not None and producer[0].name == "transpose":
+        inner_permutation, inner = producer[0].params["permutation"], producer[1][0]
         both = tuple([int(inner_permutation[i]) for i in permutation])
         if both == tuple(range(len(both))):
             return inner
@@ -320,10 +320,10 @@ def _conjugated(w: Simplifier, number: int) -> int | None:
     moves: list[tuple[Op, int]] = []
     while len(moves) < _REACH:
         first = w.first.get(number, number)
-        made = w.made_by.get(first)
-        if made is None:
+        producer = w.made_by.get(first)
+        if producer is None:
             return None
-        op, args = made
+        op, args = producer
         if op.name == "conj":
             break
         if op.name not in _REAL_LINEAR or len(args) != 1:
@@ -346,10 +346,10 @@ def _conj(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -
 
 def _part(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     """The real or the imaginary part of a conjugate."""
-    made = w.made_by.get(args[0])
-    if made is None or made[0].name != "conj" or w.type(made[1][0]) != op.in_types[0]:
+    producer = w.made_by.get(args[0])
+    if producer is None or producer[0].name != "conj" or w.type(producer[1][0]) != op.in_types[0]:
         return None
-    part = w.write(op, made[1], source)
+    part = w.write(op, producer[1], source)
     return part if op.name == "real" else _neg_of(w, part, source)
 
 

@@ -21,12 +21,12 @@ class Trimmed:
 
 def trim(graph: Graph) -> Graph:
     """The same graph with every region reduced to the outputs that are read."""
-    if not any(node.op.primitive in TRIMMERS for node in graph.nodes):
+    if not graph.has_regions:
         return graph
     read = set(graph.outputs)
     replaced: dict[int, Trimmed] = {}
-    for at, (node, made) in reversed(list(enumerate(graph.numbered()))):
-        used = [i in read for i in made]
+    for at, (node, outs) in reversed(list(enumerate(graph.numbered()))):
+        used = [i in read for i in outs]
         if not any(used) and not node.op.effects:
             continue
         trimmer = TRIMMERS.get(node.op.primitive)
@@ -60,7 +60,7 @@ def needed_inputs(body: Graph, outputs: Sequence[bool]) -> tuple[Graph, list[boo
     """``body`` cut to some outputs, all inputs still in place; and which inputs it still reads."""
     builder = Builder(body.in_types)
     outs = builder.splice(body, builder.inputs)
-    cut = trim(builder.finish([x for x, yes in zip(outs, outputs, strict=True) if yes]))
+    cut = trim(builder.finish([x for x, is_wanted in zip(outs, outputs, strict=True) if is_wanted]))
     read = {i for node in cut.nodes for i in node.inputs} | set(cut.outputs)
     return cut, [i in read for i in range(len(body.in_types))]
 
@@ -69,7 +69,7 @@ def without_inputs(graph: Graph, keep: Sequence[bool]) -> Graph:
     """``graph`` with only the inputs marked; the others must be unread."""
     builder = Builder(graph.in_types)
     outs = builder.splice(graph, builder.inputs)
-    return builder.finish(outs, [i for i, yes in zip(builder.inputs, keep, strict=True) if yes])
+    return builder.finish(outs, [i for i, keeps in zip(builder.inputs, keep, strict=True) if keeps])
 
 
 def _trim_scan(node: Node, used: list[bool]) -> Trimmed | None:
@@ -85,8 +85,8 @@ def _trim_scan(node: Node, used: list[bool]) -> Trimmed | None:
     keep = [*reads[:nc], *carry, *reads[nc + nk :]]
     if all(keep) and all(carry) and all(used[nk:]):
         return None
-    ins = [i for i, yes in enumerate(keep) if yes]
-    outs = [k for k, yes in enumerate([*carry, *used[nk:]]) if yes]
+    ins = [i for i, keeps in enumerate(keep) if keeps]
+    outs = [k for k, is_used in enumerate([*carry, *used[nk:]]) if is_used]
     new = {**params, "body": without_inputs(cut, keep), "num_consts": sum(reads[:nc]), "num_carry": sum(carry)}
     return Trimmed(intern(scan, new, [node.op.in_types[i] for i in ins]), ins, outs)
 
@@ -104,7 +104,7 @@ def _trim_while(node: Node, used: list[bool]) -> Trimmed | None:
         carry = wider
     if all(carry) and all(reads[:nb]):
         return None
-    ins = [*range(nc), *(nc + i for i, yes in enumerate([*reads[:nb], *carry]) if yes)]
+    ins = [*range(nc), *(nc + i for i, is_read in enumerate([*reads[:nb], *carry]) if is_read)]
     new = {
         "cond": without_inputs(params["cond"], [*[True] * nc, *carry]),
         "body": without_inputs(cut, [*reads[:nb], *carry]),
@@ -112,7 +112,7 @@ def _trim_while(node: Node, used: list[bool]) -> Trimmed | None:
         "body_consts": sum(reads[:nb]),
     }
     op = intern(while_, new, [node.op.in_types[i] for i in ins])
-    return Trimmed(op, ins, [k for k, yes in enumerate(carry) if yes])
+    return Trimmed(op, ins, [k for k, carries in enumerate(carry) if carries])
 
 
 def _trim_cond(node: Node, used: list[bool]) -> Trimmed | None:
@@ -121,18 +121,18 @@ def _trim_cond(node: Node, used: list[bool]) -> Trimmed | None:
     if all(keep) and all(used):
         return None
     branches = tuple([without_inputs(cut, keep) for cut, _ in cuts])
-    ins = [0, *(i + 1 for i, yes in enumerate(keep) if yes)]
+    ins = [0, *(i + 1 for i, keeps in enumerate(keep) if keeps)]
     op = intern(cond, {"branches": branches}, [node.op.in_types[i] for i in ins])
-    return Trimmed(op, ins, [k for k, yes in enumerate(used) if yes])
+    return Trimmed(op, ins, [k for k, is_used in enumerate(used) if is_used])
 
 
 def _trim_remat(node: Node, used: list[bool]) -> Trimmed | None:
     cut, keep = needed_inputs(node.op.params["body"], used)
     if all(keep) and all(used):
         return None
-    ins = [i for i, yes in enumerate(keep) if yes]
+    ins = [i for i, keeps in enumerate(keep) if keeps]
     op = intern(remat, {**node.op.params, "body": without_inputs(cut, keep)}, [node.op.in_types[i] for i in ins])
-    return Trimmed(op, ins, [k for k, yes in enumerate(used) if yes])
+    return Trimmed(op, ins, [k for k, is_used in enumerate(used) if is_used])
 
 
 def _trim_shard_map(node: Node, used: list[bool]) -> Trimmed | None:
@@ -140,8 +140,8 @@ def _trim_shard_map(node: Node, used: list[bool]) -> Trimmed | None:
     cut, keep = needed_inputs(params["body"], used)
     if all(keep) and all(used):
         return None
-    ins = [i for i, yes in enumerate(keep) if yes]
-    outs = [k for k, yes in enumerate(used) if yes]
+    ins = [i for i, keeps in enumerate(keep) if keeps]
+    outs = [k for k, is_used in enumerate(used) if is_used]
     new = {
         **params, "body": without_inputs(cut, keep),
         "in_specs": tuple([params["in_specs"][i] for i in ins]),

@@ -1,13 +1,37 @@
-"""Reverse mode: a graph to the graph of its values and its vector-Jacobian product."""
+"""Reverse mode: a graph to the graph of its values and its vector-Jacobian product.
 
-from collections.abc import Sequence
+Two walks over the nodes, forward and backward, splice in the derivatives of operations.  The pull-back and the
+push-forward of an operation are worked out from its rule when they are first needed, and kept with the operation.
 
+NOTE [One rule, two modes]
+``Elementwise`` scales serve both modes.  ``Linear`` and ``Bilinear`` push forward by applying the primitive itself
+to tangents.  A ``General`` rule gives one mode; the other is the transpose of its graph, which is linear in the
+(co)tangents: the transpose of a push-forward is a pull-back and the reverse.  So both halves stand in one file:
+a pull-back may be a transpose, and transposing is a walk that splices in pull-backs.
+
+NOTE [Integers]
+An integer has no derivative, but ``linear_transpose`` also transposes functions from integers to integers.  Such a
+walk is known by where it starts, at integer inputs.  In it every value that depends on these counts, whatever its type,
+and must be an integer and linear in them: where a derivative would be zero, there is no transpose and an error.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
 from attrs import frozen
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import backward, forward
+from fgrad.graph.op import Op
+from fgrad.graph.source import Source
+from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
+from fgrad.passes.linearity import opened, refuse_jumps
+from fgrad.passes.local import Adjoint, Local, add, apply_jvp, apply_vjp, recorded, tangent_type, zeros
+from fgrad.passes.trim import trim, without_inputs
+from fgrad.rules.kinds import General, Region, Zero
 
 
 @frozen(eq=False)
@@ -29,8 +53,8 @@ def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) ->
     builder = Builder(graph.in_types)
     seeds = [
         (value, builder.input(tangent_type(graph.types[value])))
-        for value, yes in zip(graph.outputs, live, strict=True)
-        if yes
+        for value, is_live in zip(graph.outputs, live, strict=True)
+        if is_live
     ]
     outputs, cts = pulled(builder, graph, wrt, seeds)
     positions: dict[int, int] = {}
@@ -50,3 +74,261 @@ def pulled(
     """
     walk = forward(builder, graph, builder.inputs[: len(graph.in_types)], wrt, [value for value, _ in seeds])
     return [walk.numbers[i] for i in graph.outputs], backward(walk, seeds)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# derivatives of one operation
+
+
+def pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
+    """Inputs of the graph: the op's inputs, its outputs, the live cotangents.  One result per needed input."""
+    key = ("pullback", needs, live)
+    local = op.derived.get(key)
+    if local is None:
+        local = op.derived[key] = _pullback(op, needs, live)
+    return local
+
+
+def pushforward(op: Op, live: tuple[bool, ...]) -> Local:
+    """Inputs of the graph: the op's inputs, its outputs, the live tangents.  One result per output."""
+    key = ("pushforward", live)
+    local = op.derived.get(key)
+    if local is None:
+        local = op.derived[key] = _pushforward(op, live)
+    return local
+
+
+def _is_integer(type: ShapedArray) -> bool:
+    return jax.dtypes.issubdtype(type.dtype, np.integer)
+
+
+def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
+    rule = rule_of(op)
+    if isinstance(rule, Zero):  # met among integers only: no slope, but no linear function either
+        raise errors.not_linear(op.name)
+    n, m = len(op.in_types), len(op.out_types)
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
+    wanted = [i for i in range(n) if needs[i]]
+    exact = of_integers([op.in_types[i] for i in wanted])
+    only_forward = isinstance(rule, General) and rule.vjp is None
+    if exact and (only_forward or not all(map(_is_integer, ct_types))):
+        raise errors.not_linear(op.name)
+
+    if only_forward:
+        forward = pushforward(op, tuple(needs))
+        return _transposed_pushforward(op, forward, wanted, live)
+
+    def function(*flat: Any) -> list[Any]:
+        ins, outs, cts = flat[:n], flat[n : n + m], list(flat[n + m :])
+        cotangents = apply_vjp(op, rule, wanted, ins, outs, cts, live)
+        if exact and any(cotangents[i] is None for i in wanted):
+            raise errors.not_linear(op.name)
+        return [cotangents[i] for i in wanted]
+
+    return recorded(
+        function, [*op.in_types, *op.out_types, *ct_types], [tangent_type(op.in_types[i]) for i in wanted], op
+    )
+
+
+def _pushforward(op: Op, live: tuple[bool, ...]) -> Local:
+    rule = rule_of(op)
+    n, m = len(op.in_types), len(op.out_types)
+    varied = [i for i in range(n) if live[i]]
+    t_types = [tangent_type(op.in_types[i]) for i in varied]
+    inexact_out = tuple([is_inexact(t) for t in op.out_types])
+
+    if isinstance(rule, General) and rule.jvp is None:
+        return _transposed_pullback(op, pullback(op, live, inexact_out), varied, inexact_out)
+
+    def function(*flat: Any) -> list[Any]:
+        ins, outs, tangents = flat[:n], flat[n : n + m], flat[n + m :]
+        tangents_out = apply_jvp(op, rule, varied, ins, outs, tangents)
+        return [t if differentiable else None for t, differentiable in zip(tangents_out, inexact_out, strict=True)]
+
+    return recorded(function, [*op.in_types, *op.out_types, *t_types], [tangent_type(t) for t in op.out_types], op)
+
+
+def _transposed_pushforward(op: Op, forward: Local, wanted: Sequence[int], live: tuple[bool, ...]) -> Local:
+    """The pull-back that is the transpose of a push-forward."""
+    n, m = len(op.in_types), len(op.out_types)
+    base = n + m
+    outs = [(k, j) for k, j in enumerate(forward.results) if live[k] and j is not None]
+    linear = list(range(base, base + len(wanted)))
+    graph, results = transpose(forward.graph, linear, [j for _, j in outs])
+    # its inputs are (ins, outs, cotangents of the chosen outputs); lay them out over all live cotangents
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
+    builder = Builder([*op.in_types, *op.out_types, *ct_types])
+    position = {k: base + i for i, k in enumerate([k for k in range(m) if live[k]])}
+    outputs = builder.splice(graph, [*builder.inputs[:base], *(position[k] for k, _ in outs)])
+    return Local(builder.finish(outputs), results)
+
+
+def _transposed_pullback(op: Op, pulled: Local, varied: Sequence[int], live_outs: Sequence[bool]) -> Local:
+    """The push-forward that is the transpose of a pull-back."""
+    n, m = len(op.in_types), len(op.out_types)
+    base = n + m
+    ins = [(k, j) for k, j in enumerate(pulled.results) if j is not None]
+    outs = [k for k in range(m) if live_outs[k]]
+    linear = list(range(base, base + len(outs)))
+    graph, results = transpose(pulled.graph, linear, [j for _, j in ins])
+    t_types = [tangent_type(op.in_types[i]) for i in varied]
+    builder = Builder([*op.in_types, *op.out_types, *t_types])
+    outputs = builder.splice(graph, [*builder.inputs[:base], *(base + k for k, _ in ins)])
+    by_out = dict(zip(outs, results, strict=True))
+    return Local(builder.finish(outputs), tuple([by_out.get(k) for k in range(m)]))
+
+
+def adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    key = ("adjoint", needs, live)
+    derivative = op.derived.get(key)
+    if derivative is None:
+        rule = rule_of(op)
+        assert isinstance(rule, Region)
+        derivative = op.derived[key] = rule.adjoint(op, needs, live)
+    return derivative
+
+
+def tangents(op: Op, live: tuple[bool, ...]) -> Local:
+    """Forward mode of a region: (inputs, live tangents) to (outputs, tangents); results count from the tangents on."""
+    key = ("tangents", live)
+    local = op.derived.get(key)
+    if local is None:
+        rule = rule_of(op)
+        assert isinstance(rule, Region)
+        local = op.derived[key] = rule.tangents(op, live)
+    return local
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# the walks
+
+
+@frozen(eq=False)
+class Walk:
+    """A forward walk: the number of each value in the builder, which values vary, and regions' residuals by node."""
+
+    builder: Builder
+    graph: Graph
+    numbers: list[int]
+    varied: set[int]
+    regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]]
+
+
+def forward(
+    builder: Builder,
+    graph: Graph,
+    inputs: Sequence[int],
+    wrt: Sequence[int],
+    live: Sequence[int],
+) -> Walk:
+    """Copy ``graph`` into ``builder``, regions in the form that keeps residuals, ready for ``backward``.
+
+    ``live`` are the values that will be given cotangents.
+    """
+    varied = varied_from(graph, wrt)
+    reached = varied.intersection(live)
+    first = len(graph.types)
+    for node in reversed(graph.nodes):
+        count = len(node.op.out_types)
+        first -= count
+        if not reached.isdisjoint(range(first, first + count)):
+            reached.update([i for i in node.inputs if i in varied])
+    numbers = [*inputs, *(builder.const(const) for const in graph.consts)]
+    regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]] = {}
+    for at, node in enumerate(graph.nodes):
+        op = node.op
+        args = tuple([numbers[i] for i in node.inputs])
+        number, count = len(numbers), len(op.out_types)
+        if is_differentiated_jointly(op) and any(number + k in reached for k in range(count)):
+            needs = tuple([i in varied for i in node.inputs])
+            may = tuple([number + k in reached for k in range(count)])
+            region = at_node(node, adjoint, op, needs, may)
+            outs = builder.splice(region.forward, args, node.source)
+            numbers += outs[:count]
+            regions[at] = (region, may, outs[count:])
+        else:
+            first = builder.emit(op, args, node.source)
+            numbers += range(first, first + count)
+    return Walk(builder, graph, numbers, varied, regions)
+
+
+def backward(walk: Walk, seeds: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Walk from the last node to the first, emitting pull-backs.
+
+    ``seeds`` are values of the graph with their cotangents in the builder; those of one value are added up.
+    Returns the cotangents of all values that have one.
+    """
+    builder, graph, numbers, varied = walk.builder, walk.graph, walk.numbers, walk.varied
+    cts: dict[int, int] = {}
+    for value, ct in seeds:
+        if value in varied:
+            cts[value] = add(builder, cts[value], ct) if value in cts else ct
+    first = len(graph.types)
+    sources: dict[tuple[int, str], Source] = {}
+    for at in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[at]
+        op = node.op
+        count = len(op.out_types)
+        first -= count
+        live = tuple([first + k in cts and first + k in varied for k in range(count)])
+        if True not in live:
+            continue
+        needs = tuple([i in varied for i in node.inputs])
+        source = node.source
+        if source is not None:
+            # one object for all the rounds of a loop
+            key = (id(source), op.name)
+            source = sources[key] = sources.get(key) or source.derivative_of(op.name)
+        args = [numbers[i] for i in node.inputs]
+        args += numbers[first : first + count]
+        if at in walk.regions:
+            # the region was prepared for every output that might get a cotangent
+            region, may, residuals = walk.regions[at]
+            args += residuals
+            args += [
+                cts[first + k] if live[k] else zeros(builder, tangent_type(op.out_types[k]))
+                for k in range(count)
+                if may[k]
+            ]
+            graph_of, results = region.backward, region.results
+        else:
+            local = at_node(node, pullback, op, needs, live)
+            args += [cts[first + k] for k in range(count) if live[k]]
+            graph_of, results = local.graph, local.results
+        outs = builder.splice(graph_of, args, source)
+        wanted = [i for i in node.inputs if i in varied]
+        for i, result in zip(wanted, results, strict=True):
+            if result is None:
+                continue
+            held = cts.get(i)
+            cts[i] = outs[result] if held is None else add(builder, held, outs[result], source)
+    return cts
+
+
+def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tuple[Graph, tuple[int | None, ...]]:
+    """The transpose of ``graph`` in the inputs numbered ``linear``, for the outputs at positions ``outputs``.
+
+    The new graph's inputs are the other inputs in order, then one cotangent per output; with it, for each linear
+    input, the index of its output there, or None for zero.
+
+    Raises:
+      NotLinearError: the graph is not linear in those inputs.
+    """
+    graph = opened(graph, linear)
+    if not of_integers([graph.in_types[i] for i in linear]):
+        refuse_jumps(graph, linear, outputs)
+    # the linear inputs get places too, so that a pull-back may name them (for their shapes); reading one is an error
+    builder = Builder(graph.in_types)
+    walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs])
+    values = [graph.outputs[j] for j in outputs]
+    cts = backward(walk, [(value, builder.input(tangent_type(graph.types[value]))) for value in values])
+    reached = [i for i in linear if i in cts]
+    full = trim(builder.finish([cts[i] for i in reached]))
+    linear_inputs = set(linear)
+    for node in full.nodes:
+        if not linear_inputs.isdisjoint(node.inputs):
+            of = node.source.of if node.source is not None else None
+            raise errors.not_linear(of or node.op.name)
+    at = {i: k for k, i in enumerate(reached)}
+    keep = [i not in linear_inputs for i in range(len(full.in_types))]
+    return without_inputs(full, keep), tuple([at.get(i) for i in linear])

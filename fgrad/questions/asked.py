@@ -16,8 +16,8 @@ from fgrad.api.recorded import close, record
 from fgrad.api.staging import Jitted, is_staged
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
-from fgrad.graph.regions import is_inexact
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import is_inexact
 from fgrad.questions.call import check_known
 
 #: what a value of the function's surroundings is called that no variable of them holds

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import typeof
+from fgrad.jaxcore import is_inexact, typeof
 from fgrad.questions.execution import Event, Execution, is_finite, numbers
 
 #: what operands are replaced by, one after the other: what stays not finite with both is none of the operands' doing

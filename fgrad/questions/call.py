@@ -10,17 +10,16 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.api.arguments import flattened, leaves
-from fgrad.api.called import call, inexact_inputs
 from fgrad.api.names import argument_names
+from fgrad.api.recorded import call, inexact_inputs
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
-from fgrad.jaxcore import Tracer, widely
+from fgrad.jaxcore import Tracer, is_inexact, with_x64
 from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import backward, forward
+from fgrad.passes.vjp import backward, forward
 from fgrad.record import origin
 from fgrad.run.interpreter import interpret
-from fgrad.run.kernels.table import kernel_as_xla
+from fgrad.run.kernels.kernel import kernel_as_xla
 
 
 @frozen(eq=False)
@@ -112,7 +111,7 @@ def weights(type: Any) -> Any:
 def evaluated(graph: Graph, values: Sequence[Any]) -> list[Any]:
     """The outputs of a graph, run operation by operation."""
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return widely(interpret, graph, values, kernel_as_xla)
+        return with_x64(interpret, graph, values, kernel_as_xla)
     return interpret(graph, values, kernel_as_xla)
 
 

@@ -16,8 +16,7 @@ from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
 from fgrad.graph.drawing.units import results, unit, wired
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import as_wide_as
+from fgrad.jaxcore import is_inexact, with_x64_for
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
 from fgrad.questions.call import called
@@ -118,7 +117,7 @@ def _recorded(
 def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt: Sequence[int], title: str) -> Drawing:
     """The drawing of a graph and of its reverse mode in the inputs ``wrt``."""
     wanted = [i for i in wrt if is_inexact(graph.in_types[i])]
-    drawn = as_wide_as(graph.in_types, ladder, graph, wanted, names, out_names)
+    drawn = with_x64_for(graph.in_types, ladder, graph, wanted, names, out_names)
 
     def numbers(core: Graph, args: Sequence[Any]) -> Mapping[int, str]:
         given = leaves(tuple(args), "args", "to_html").values

@@ -18,15 +18,15 @@ from attrs import define, field
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region, intern
-from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, is_inexact, position
+from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, position
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, primitive, typeof
+from fgrad.jaxcore import is_inexact, primitive, typeof
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, rule_of, varied_from
 from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import adjoint, pullback
+from fgrad.passes.vjp import adjoint, pullback
 from fgrad.rules.kinds import Region as RegionRule
 from fgrad.run.interpreter import outputs
-from fgrad.run.kernels.table import kernel_as_xla
+from fgrad.run.kernels.kernel import kernel_as_xla
 
 Compute = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -272,7 +272,7 @@ class Execution:
     ) -> Sequence[int | None]:
         """The cells of the cotangents of a node's inputs that vary, None for zeros."""
         op = node.op
-        wanted = [i for i, yes in enumerate(needs) if yes]
+        wanted = [i for i, needed in enumerate(needs) if needed]
         if id(node) in self.replaced or isinstance(op.primitive, Remat | CustomVmap):
             cts = self._pull_inside(frame.inner[at][0], given, wanted)
             return [cts.get(i) for i in wanted]
@@ -310,34 +310,33 @@ class Execution:
     def _pull_scan(
         self, frame: Frame, at: int, op: Op, needs: tuple[bool, ...], given: Mapping[int, int]
     ) -> Sequence[int | None]:
-        nc, nk, length = op.params["num_consts"], op.params["num_carry"], op.params["length"]
-        rule = rule_of(op)
-        assert isinstance(rule, RegionRule) and rule.varied is not None
-        carried = rule.varied(op, needs)[:nk]
-        wrt = [i for i in range(len(needs)) if (carried[i - nc] if nc <= i < nc + nk else needs[i])]
+        nc, nk = op.params["num_consts"], op.params["num_carry"]
+        consts, carries, xs = range(nc), range(nc, nc + nk), range(nc + nk, len(needs))
+        wrt = _varied_inputs(op, needs)
         carry = {k: cell for k, cell in given.items() if k < nk}
+        ys = {k: cell for k, cell in given.items() if k >= nk}
         totals: dict[int, int] = {}
-        parts: dict[int, dict[int, int]] = {i: {} for i in wrt if i >= nc + nk}
+        by_step: dict[int, dict[int, int]] = {i: {} for i in wrt if i in xs}
         steps = {inner.step: inner for inner in frame.inner[at]}
         for t in reversed(list(_steps(op))):
             inner = steps[t]
-            now = {k: self.moved(lambda ct, t=t: np.asarray(ct)[t], [ct], inner) for k, ct in given.items() if k >= nk}
-            cts = self._pull_inside(inner, {**carry, **now}, wrt)
-            carry = {i - nc: cell for i, cell in cts.items() if nc <= i < nc + nk}
+            slices = {k: self.moved(lambda ct, t=t: np.asarray(ct)[t], [ct], inner) for k, ct in ys.items()}
+            cts = self._pull_inside(inner, {**carry, **slices}, wrt)
+            carry = {i - nc: cell for i, cell in cts.items() if i in carries}
             for i, cell in cts.items():
-                if i < nc:
+                if i in consts:
                     totals[i] = cell if i not in totals else self.moved(_added, [totals[i], cell], inner)
-                elif i >= nc + nk:
-                    parts[i][t] = cell
-        cells = totals | {nc + k: cell for k, cell in carry.items()}
-        for i, by_step in parts.items():
-            cells[i] = self._column(by_step, length, tangent_type(op.in_types[i]), frame)
-        return [cells.get(i) for i, yes in enumerate(needs) if yes]
+                elif i in xs:
+                    by_step[i][t] = cell
+        columns = {i: self._column(op, i, cells, frame) for i, cells in by_step.items()}
+        cotangents = {**totals, **{nc + k: cell for k, cell in carry.items()}, **columns}
+        return [cotangents.get(i) for i, needed in enumerate(needs) if needed]
 
-    def _column(self, by_step: Mapping[int, int], length: int, type: ShapedArray, frame: Frame) -> int:
-        """The cell of the cotangents of a sequence, from those of its elements by step; zeros for the others."""
+    def _column(self, op: Op, i: int, by_step: Mapping[int, int], frame: Frame) -> int:
+        """The cell of the cotangents of a scan's sequence, from those of its elements by step; zeros for the others."""
+        type = tangent_type(op.in_types[i])
         zeros = np.zeros(type.shape[1:], type.dtype)
-        column = [by_step[t] if t in by_step else self.cell(zeros) for t in range(length)]
+        column = [by_step[t] if t in by_step else self.cell(zeros) for t in range(op.params["length"])]
         return self.moved(lambda *cts: _stacked(cts, type), column, frame)
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -375,6 +374,14 @@ def _called(op: Op) -> Graph | None:
 def has_rule_of_its_own(event: Event) -> bool:
     """Whether the derivative is a rule of the user's, whose lines are worth showing."""
     return event.op is not None and event.op.name in ("custom_vjp", "custom_jvp", "linear_call")
+
+
+def _varied_inputs(op: Op, needs: tuple[bool, ...]) -> list[int]:
+    """The inputs of a scan's body that vary, in whichever step, when those of the scan do that ``needs`` marks."""
+    rule, nc, nk = rule_of(op), op.params["num_consts"], op.params["num_carry"]
+    assert isinstance(rule, RegionRule) and rule.varied is not None
+    varies = [*needs[:nc], *rule.varied(op, needs)[:nk], *needs[nc + nk :]]
+    return [i for i, does in enumerate(varies) if does]
 
 
 def _steps(op: Op) -> Sequence[int]:

@@ -7,8 +7,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof
 from fgrad.questions.blame import trail
 from fgrad.questions.culprit import (
     Again,

@@ -16,11 +16,12 @@ from attrs import define, frozen
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region
-from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, is_inexact, position
+from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, position
 from fgrad.graph.source import Source
+from fgrad.jaxcore import is_inexact
 from fgrad.passes.dependence import is_differentiated_jointly, is_zero
 from fgrad.passes.local import Local, tangent_type
-from fgrad.passes.walks import pushforward, tangents as region_tangents
+from fgrad.passes.vjp import pushforward, tangents as region_tangents
 from fgrad.questions.call import evaluated, every_value
 
 #: what is left of a sum that cancels, in units of the precision

@@ -10,9 +10,9 @@ from fgrad.api.arguments import Argnums
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Scan, While, is_inexact
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import Tracer, widely
+from fgrad.graph.regions import Scan, While
+from fgrad.graph.source import boundary
+from fgrad.jaxcore import Tracer, is_inexact, with_x64
 from fgrad.passes.local import tangent_type
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.blame import trail
@@ -59,7 +59,7 @@ def nonfinite(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callab
 
 def _answer(fun: Callable[..., Any], args: Any, kwargs: Any, argnums: Any) -> Nonfinite:
     question = asked(fun, args, kwargs, argnums, "nonfinite")
-    return widely(_of, question) if question.graph.wide else _of(question)
+    return with_x64(_of, question) if question.graph.wide else _of(question)
 
 
 def _of(question: Asked) -> Nonfinite:

@@ -9,14 +9,13 @@ from attrs import evolve, frozen
 from jax import tree_util
 
 from fgrad.api.arguments import leaves
-from fgrad.api.called import call
 from fgrad.api.graphs import Graph as Program
 from fgrad.api.names import argument_names
+from fgrad.api.recorded import call
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source, here
-from fgrad.jaxcore import typeof
+from fgrad.jaxcore import is_inexact, typeof
 from fgrad.questions.call import Call, called, every_value, with_gradients
 from fgrad.questions.layers import Layer, layers
 from fgrad.record import origin
@@ -108,7 +107,7 @@ def _of_layer(layer: Layer, fun: Callable[..., Any], args: Sequence[Any], kwargs
     graph = _attributed(recorded.graph())
     count = len(paths)
     rest = iter(graph.outputs[count:])
-    given = iter([next(rest) if yes else None for yes in there])
+    given = iter([next(rest) if is_there else None for is_there in there])
     numbers = [next(given) if is_inexact(typeof(x)) else None for x in flat.values]
     names = tuple(chain.from_iterable(argument_names(fun, args, kwargs)))
     parameter_gradients = Call(graph, tuple(recorded.values), names, tuple(paths))

@@ -15,17 +15,16 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad.api.arguments import Argnums, argnums_tuple, check_function, flattened, leaves, resolve, with_positions
-from fgrad.api.called import call, split_aux
 from fgrad.api.graph_arguments import type_of
 from fgrad.api.names import argument_names
+from fgrad.api.recorded import call, split_aux
 from fgrad.api.reverse import Split, split
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import remat, scan
-from fgrad.graph.source import Source
+from fgrad.graph.source import Source, boundary
 from fgrad.graph.text import dtype_text
-from fgrad.graph.tracebacks import boundary
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import rule_of_name
 from fgrad.record.origin import Call

@@ -14,10 +14,9 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.names import runs, value_names
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Scan, While
-from fgrad.graph.source import Source
+from fgrad.graph.source import Source, boundary
 from fgrad.graph.text import type_text
-from fgrad.graph.tracebacks import boundary
-from fgrad.jaxcore import typeof, widely
+from fgrad.jaxcore import typeof, with_x64
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.execution import Execution, Frame, bodies, numbers, quietly
 from fgrad.questions.nonfinite import seeds
@@ -126,7 +125,7 @@ def watch(fun: Callable[..., Any], *names: str | int, argnums: Argnums | None = 
 
 def _answer(fun: Callable[..., Any], names: Sequence[str | int], args: Any, kwargs: Any, argnums: Any) -> Watched:
     question = asked(fun, args, kwargs, argnums, "watch")
-    return widely(_of, question, names) if question.graph.wide else _of(question, names)
+    return with_x64(_of, question, names) if question.graph.wide else _of(question, names)
 
 
 def _of(question: Asked, names: Sequence[str | int]) -> Watched:
@@ -152,8 +151,8 @@ def _of(question: Asked, names: Sequence[str | int]) -> Watched:
     records: dict[str, list[Record]] = {name: [] for name in chosen}
     for at, steps in _frames(frame):
         for name, numbers_of in wanted.get(id(at.graph), {}).items():
-            for number, yes in enumerate(numbers_of):
-                if yes:
+            for number, watched in enumerate(numbers_of):
+                if watched:
                     records[name].append(_record(execution, at, number, names_of[id(at.graph)][number], steps))
     return Watched(question.loss_name, records, refused)
 

@@ -14,13 +14,14 @@ import numpy as np
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
 from fgrad.graph.op import Kept, Op
-from fgrad.graph.references import is_reference
-from fgrad.graph.regions import Deferred, VjpRule, custom_vjp, is_inexact
+from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
     emptied,
+    is_inexact,
+    is_reference,
     outcome,
     settle_outputs,
     settled,
@@ -65,16 +66,18 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
     types = [typeof(x) for x in args]
     call, lifted = recording.inner(fun.call_wrapped, args, ())
     inexact = [is_inexact(t) for t in types]
-    tangent_types = [t for t, yes in zip(types, inexact, strict=True) if yes]
+    tangent_types = [t for t, differentiable in zip(types, inexact, strict=True) if differentiable]
 
     def rule(*flat: Any, live: Sequence[bool] | None = None) -> list[Any]:
         live = inexact if live is None else live
         given = iter(flat[len(types) :])
         full = [
-            next(given) if yes else np.zeros(t.shape, jax.dtypes.float0) for yes, t in zip(inexact, types, strict=True)
+            next(given) if differentiable else np.zeros(t.shape, jax.dtypes.float0)
+            for differentiable, t in zip(inexact, types, strict=True)
         ]
         tangents = [
-            x if yes or not symbolic_zeros else symbolic_zero(t) for x, t, yes in zip(full, types, live, strict=True)
+            x if is_live or not symbolic_zeros else symbolic_zero(t)
+            for x, t, is_live in zip(full, types, live, strict=True)
         ]
         outs = emptied(jvp).call_wrapped(*flat[: len(types)], *tangents)
         n = len(outs) // 2

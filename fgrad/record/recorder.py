@@ -21,11 +21,21 @@ from attrs import frozen
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Kept, Op, intern
-from fgrad.graph.references import THREADED, is_reference
-from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, is_inexact, opaque
+from fgrad.graph.references import THREADED
+from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
 from fgrad.graph.silent import without_prints
 from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer as JaxTracer,
+    current_trace,
+    is_concrete,
+    is_evaluating,
+    is_inexact,
+    is_reference,
+    set_trace,
+    typeof,
+)
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
 from fgrad.record.stager import staged_rule
@@ -148,11 +158,11 @@ class _RuleOnValues:
             graph, outs = self.graph(own, None)
         except errors.CONCRETIZATIONS:
             return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
-        made = self.make(graph, outs, None)
+        rule_of_branch = self.make(graph, outs, None)
         if not any(node.op.params.get("rule") == own for node in graph.nodes):
-            return Deferred((self.key, made), lambda: made)
+            return Deferred((self.key, rule_of_branch), lambda: rule_of_branch)
         # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
-        rule = Deferred((self.key, made), lambda: self.make(*self.graph(rule, None), None))
+        rule = Deferred((self.key, rule_of_branch), lambda: self.make(*self.graph(rule, None), None))
         rule()
         return rule
 
@@ -323,7 +333,7 @@ class Recorder(Recording):
                 live = (constant(self.known[first]),)
             else:
                 live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
-            varied.update([first + k for k, yes in enumerate(live) if yes])
+            varied.update([first + k for k, is_live in enumerate(live) if is_live])
             first += len(op.out_types)
         survey.reached = len(self.ops), end, first
         return number in varied
@@ -359,7 +369,7 @@ class Recorder(Recording):
         builder = Builder()
         new: dict[int, int] = {}
         args: list[Any] = []
-        made: list[int] = []
+        produced: list[int] = []
         for first, op, ins in steps:
             if op.primitive is LITERAL:
                 new[first] = builder.const(op.params["key"])
@@ -372,8 +382,8 @@ class Recorder(Recording):
             number = builder.emit(op, tuple([new[i] for i in ins]))
             for k in range(len(op.out_types)):
                 new[first + k] = number + k
-                made.append(first + k)
-        if made:
+                produced.append(first + k)
+        if produced:
             with set_trace(self.parent):
-                results = run(builder.finish([new[i] for i in made]), args)
-            known.update(zip(made, results, strict=True))
+                results = run(builder.finish([new[i] for i in produced]), args)
+            known.update(zip(produced, results, strict=True))

@@ -32,7 +32,7 @@ from fgrad.graph.importing import (
     import_equation,
 )
 from fgrad.graph.op import Op, intern
-from fgrad.graph.references import MAKERS, THREADED, is_reference
+from fgrad.graph.references import MAKERS, THREADED
 from fgrad.graph.regions import Deferred, PythonCall
 from fgrad.graph.source import RawSource, Source, here, is_hidden, visible
 from fgrad.jaxcore import (
@@ -42,6 +42,7 @@ from fgrad.jaxcore import (
     copied,
     current_scope,
     is_high,
+    is_reference,
     name_of,
     set_trace,
     traced_shard_map,
@@ -52,7 +53,7 @@ from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
 from fgrad.record.origin import Call
 from fgrad.record.references import reference_call
-from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.record.tracer import Tracer
 from fgrad.run.executable import TakesGraphs
 
 _order = itertools.count(1)
@@ -78,6 +79,15 @@ def _leaf(marker: _Marker, key: Any, type: ShapedArray) -> Op:
             _leaf_ops.clear()
         op = _leaf_ops[marker, key] = Op(marker, {"key": key}, (marker, key), (), (type,), False)
     return op
+
+
+def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
+    """A tracer of a value that ``trace`` has recorded under ``number``."""
+    tracer = object.__new__(Tracer)
+    tracer._trace = trace
+    tracer.aval = type
+    tracer.number = number
+    return tracer
 
 
 class Recording(TakesGraphs):

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import fgrad.graph.discharge  # noqa: F401  (what the primitives do to references is entered there)
 from fgrad import errors
 from fgrad.graph.graph import Graph
-from fgrad.graph.references import MAKERS, is_reference, threaded_call
+from fgrad.graph.references import MAKERS, threaded_call
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import Tracer as JaxTracer, register_type, typeof
+from fgrad.jaxcore import Tracer as JaxTracer, is_reference, register_type, typeof
 from fgrad.record import refusals
 
 
@@ -75,7 +75,7 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
     if not makes and not recording.records(args) and not any(_own(recording, x) for x in args):
         return recording.outside(primitive, args, params)
     types = [typeof(x) for x in args]
-    made = primitive.abstract_eval(*types, **params)[0]
+    type = primitive.abstract_eval(*types, **params)[0]
     threaded = threaded_call(primitive, params, types, args)
     values = [_read(recording, x) if is_reference(t) else x for x, t in zip(args, types, strict=True)]
     outs = recording.splice(threaded.graph, values, here(3))
@@ -86,7 +86,7 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
         else:
             recording.write_outside(args[i], value)
     if makes:
-        return _new_cell(recording, made, outs[0])
+        return _new_cell(recording, type, outs[0])
     return outs[:first] if primitive.multiple_results else outs[0]
 
 

@@ -14,18 +14,18 @@ from fgrad.graph.source import here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
-    as_wide_as,
     eval_context,
     evaluating_trace,
     folds_constants,
+    restoring_trace,
     set_trace,
-    steadily,
     typeof,
+    with_x64_for,
 )
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
-from fgrad.record.recording import Recording
-from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.record.recording import Recording, new_tracer
+from fgrad.record.tracer import Tracer
 
 
 def staged_rule(
@@ -39,15 +39,15 @@ def staged_rule(
     """``Recording.rule`` on types alone."""
     types = [*map(typeof, args), *others]
 
-    def made(live: Any) -> Any:
+    def make_live(live: Any) -> Any:
         stager, outs, numbers = _staged(function if live is None else partial(function, live=live), types)
         return make(stager.closed_graph(numbers), outs, live)
 
-    rule = Deferred(key, lambda: made(None))
+    rule = Deferred(key, lambda: make_live(None))
     if not by_zeros:
         rule.function = function if others else None
         return rule
-    return DeferredByZeros(rule, made)
+    return DeferredByZeros(rule, make_live)
 
 
 class Stager(Recording):
@@ -150,7 +150,7 @@ def _staged(
     stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        return stager, *as_wide_as(in_types, steadily, _outputs, stager, function, tracers)
+        return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
     except Exception as error:
         explain(error)
         raise

@@ -23,8 +23,9 @@ from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
 from fgrad.record import refusals
 from fgrad.record.configuration import configuration, precision
+from fgrad.record.recording import new_tracer
 from fgrad.record.stager import Stager
-from fgrad.record.tracer import Tracer, new_tracer
+from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 
 TEMPLATE_LIMIT = 1 << 14

@@ -17,9 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_inexact, staged_number
 from fgrad.record import refusals
 from fgrad.record.origin import because
 
@@ -132,12 +131,3 @@ class Tracer(JaxTracer):
     def source(self) -> Source | None:
         """The user's line that computed this value."""
         return self._trace.source_of(self.number)
-
-
-def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
-    """A tracer of a value that ``trace`` has recorded under ``number``."""
-    tracer = object.__new__(Tracer)
-    tracer._trace = trace
-    tracer.aval = type
-    tracer.number = number
-    return tracer

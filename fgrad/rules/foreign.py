@@ -21,16 +21,12 @@ from jax.interpreters import ad
 
 from fgrad import errors
 from fgrad.graph.op import Op
-from fgrad.graph.regions import is_inexact
-from fgrad.jaxcore import ShapedArray
-from fgrad.rules.kinds import RULES
+from fgrad.jaxcore import ShapedArray, is_inexact
 
 
-def is_foreign(op: Op) -> bool:
-    """Whether the rules of an operation are its author's: there are some, and none of ours."""
+def has_foreign_rules(op: Op) -> bool:
+    """Whether the author of an operation's primitive has registered rules for it."""
     p = op.primitive
-    if op.name in RULES or p in RULES:
-        return False
     return (p in ad.primitive_jvps or p in ad.primitive_transposes) and all(
         isinstance(t, ShapedArray) for t in (*op.in_types, *op.out_types)
     )
@@ -65,7 +61,8 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     if rule is None:
         raise errors.missing_transpose(op.name)
     args = [
-        ad.UndefinedPrimal(t.to_ct_aval()) if yes else x for x, t, yes in zip(ins, op.in_types, linear, strict=True)
+        ad.UndefinedPrimal(t.to_ct_aval()) if is_linear else x
+        for x, t, is_linear in zip(ins, op.in_types, linear, strict=True)
     ]
     given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
     try:
@@ -73,7 +70,10 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
         raise errors.no_transpose(op.name, error) from error
     in_cotangents = [*in_cotangents, *[None] * (len(args) - len(in_cotangents))]
-    return [_value(ct, t) if yes else None for ct, t, yes in zip(in_cotangents, op.in_types, linear, strict=True)]
+    return [
+        _value(ct, t) if is_linear else None
+        for ct, t, is_linear in zip(in_cotangents, op.in_types, linear, strict=True)
+    ]
 
 
 def _value(result: Any, type: ShapedArray) -> Any:

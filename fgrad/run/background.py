@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 
-from fgrad.jaxcore import ShapedArray, widely
+from fgrad.jaxcore import ShapedArray, with_x64
 
 
 class Compilation:
@@ -70,7 +70,7 @@ def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
         began = perf_counter()
         try:
             if wide:
-                widely(lower)
+                with_x64(lower)
             else:
                 lower()
             compilation.seconds = perf_counter() - began

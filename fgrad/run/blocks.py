@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from fgrad.run.generated import function_of
+from fgrad.graph.source import function_of
 from fgrad.run.kernels.kernel import Compute
 
 #: the elements of a block, and those of an array that does not stay in the cache

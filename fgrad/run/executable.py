@@ -35,8 +35,8 @@ from fgrad.jaxcore import (
     current_trace,
     is_evaluating,
     primitive,
-    steadily,
-    widely,
+    restoring_trace,
+    with_x64,
 )
 from fgrad.run.background import Compilation, Compile, begun, when_called
 from fgrad.run.cache import Cache, clear_all
@@ -161,7 +161,7 @@ class Executable(Follower):
     def on_arrays(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments none of which is a tracer."""
         if self.graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            return widely(self, narrowed(self.graph, args))
+            return with_x64(self, narrowed(self.graph, args))
         compiled = self.compiled
         return self.run_new(args) if compiled is None else compiled(*args)
 
@@ -181,7 +181,7 @@ class Executable(Follower):
             if self._fastest < inf:
                 return self._tried(new, args)
             self._new = None
-        return steadily(self._run_by_jax, args)
+        return restoring_trace(self._run_by_jax, args)
 
     def _by_numpy(self, run: Any, args: Sequence[Any]) -> Sequence[Any]:
         began = perf_counter()
@@ -197,12 +197,12 @@ class Executable(Follower):
     def _tried(self, run: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Run by XLA for the first few times; NumPy keeps the graph if it has been faster: see NOTE [Rent or buy]."""
         if self._xla is None:
-            outs = steadily(self._compiled, args)
+            outs = restoring_trace(self._compiled, args)
             self.compiled = None  # the first call takes JAX longer
             return self.given(self._by_numpy(run, args)) if outs is None else outs
         jax.block_until_ready(args)
         began = perf_counter()
-        outs = jax.block_until_ready(steadily(self._xla, *args))
+        outs = jax.block_until_ready(restoring_trace(self._xla, *args))
         took = perf_counter() - began
         self._trials += 1
         if took < self._fastest:
@@ -286,7 +286,8 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     if numpy is not None:
         runs = max(pace.runs, pace.numpy_runs)
     else:
-        runs = pace.runs if Size.of(graph).kind is Kind.OTHER else pace.heavy_runs
+        heavy = pace.heavy_runs != pace.runs and Size.of(graph).kind is not Kind.OTHER
+        runs = pace.heavy_runs if heavy else pace.runs
     return runs + long_runs(graph, policy)
 
 

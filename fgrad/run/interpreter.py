@@ -18,8 +18,7 @@ from fgrad.graph.graph import Graph, evaluate, last_uses
 from fgrad.graph.op import Op, Region
 from fgrad.graph.regions import Cond, position
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, primitive, typeof
-from fgrad.run.kernels.kernel import Compute
-from fgrad.run.kernels.table import KernelOf
+from fgrad.run.kernels.kernel import Compute, KernelOf
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
 #: nanoseconds that NumPy may take longer for one node, and the elements of its largest value

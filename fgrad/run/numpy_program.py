@@ -32,11 +32,10 @@ from attrs import evolve, frozen
 from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import Op, Region
 from fgrad.graph.regions import position
+from fgrad.graph.source import function_of
 from fgrad.jaxcore import Tracer
 from fgrad.run.blocks import Line, in_blocks
-from fgrad.run.generated import function_of
-from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel
-from fgrad.run.kernels.table import KernelOf, kernel
+from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel, KernelOf, kernel
 
 
 @frozen
@@ -167,7 +166,9 @@ class _Writer:
         graph = self.graph
         outputs = [self.equal.get(i, i) for i in graph.outputs]
         full = {i: graph.types[i].shape for i in outputs if self.shapes[i] != graph.types[i].shape}
-        lines = in_blocks(self._with_products_transposed(outputs), self.shapes, outputs)
+        lines = self._with_products_transposed(outputs)
+        if len(lines) > 1 and any(line.each or isinstance(line.compute, np.ufunc) for line in lines):
+            lines = in_blocks(lines, self.shapes, outputs)
         run = _function(lines, self.known, len(graph.in_types), outputs, full)
         return NumpyProgram(run, self.excess, self.largest)
 

@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 
 from fgrad import errors
 from fgrad.run.background import Compile, in_background, when_called
-from fgrad.run.kernels.table import KernelOf, exact_kernel, kernel, kernel_as_xla
+from fgrad.run.kernels.kernel import KernelOf, exact_kernel, kernel, kernel_as_xla
 
 
 @frozen

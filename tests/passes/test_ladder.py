@@ -9,8 +9,8 @@ import fgrad
 from fgrad.api.reverse import split
 from fgrad.graph.check import check
 from fgrad.graph.drawing.ladder import BACKWARD, FORWARD, GRADIENT, wires
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.source import Source
+from fgrad.jaxcore import is_inexact
 from fgrad.passes.ladder import ladder
 from fgrad.run.executable import run
 from tests.graph.drawing.models import MODELS

@@ -12,7 +12,7 @@ from fgrad.graph.graph import evaluate
 from fgrad.graph.op import Op
 from fgrad.jaxcore import primitive
 from fgrad.run.kernels import convolution
-from fgrad.run.kernels.table import kernel, kernel_as_xla
+from fgrad.run.kernels.kernel import kernel, kernel_as_xla
 from tests.run.test_kernels import graph_of
 
 CASES = 25

@@ -13,7 +13,7 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.interpreter import interpret
-from fgrad.run.kernels.table import TABLE, exact_kernel, kernel, kernel_as_xla
+from fgrad.run.kernels.kernel import TABLE, exact_kernel, kernel, kernel_as_xla
 from tests.rules.samples import Sample
 from tests.rules.test_rules import SAMPLES
 

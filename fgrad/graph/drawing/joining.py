@@ -12,7 +12,7 @@ from attrs import evolve
 
 from fgrad.graph.drawing.ladder import Ladder, Row
 from fgrad.graph.graph import Graph
-from fgrad.graph.regions import is_inexact
+from fgrad.jaxcore import is_inexact
 
 #: operations that only shape their operand
 SHAPING = frozenset({"broadcast_in_dim", "copy", "expand_dims", "reshape", "squeeze"})
@@ -50,9 +50,9 @@ class _Readers:
     def only_reader(self, r: int) -> int | None:
         """The only reader, on the same line, of a row whose results have no names."""
         ladder = self.ladder
-        made = [i for k in ladder.rows[r].forward for i in ladder.outs[k]]
-        where = {self.into.get(reader, reader) for i in made for reader in self.readers.get(i, ())} - {r}
-        if len(where) != 1 or not all(i not in self.results and ladder.names[i].startswith("%") for i in made):
+        produced = [i for k in ladder.rows[r].forward for i in ladder.outs[k]]
+        where = {self.into.get(reader, reader) for i in produced for reader in self.readers.get(i, ())} - {r}
+        if len(where) != 1 or not all(i not in self.results and ladder.names[i].startswith("%") for i in produced):
             return None
         (reader,) = where
         return reader if reader > r and self._line(r) in (None, self._line(reader)) else None
@@ -83,8 +83,8 @@ class _Readers:
 
 def _together(ladder: Ladder, first: Row, second: Row) -> Row:
     """Two rows as one; a cotangent that the second passes on to the first goes where the first passes it on to."""
-    made = {i for k in first.forward for i in ladder.outs[k]}
-    passes = [j for i in second.passes for j in (first.passes if i in made else (i,))]
+    produced = {i for k in first.forward for i in ladder.outs[k]}
+    passes = [j for i in second.passes for j in (first.passes if i in produced else (i,))]
     return Row(
         tuple(sorted((*first.forward, *second.forward))),
         tuple(sorted((*first.backward, *second.backward))),

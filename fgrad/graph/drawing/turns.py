@@ -7,7 +7,8 @@ from attrs import frozen
 from fgrad.graph.drawing.ladder import Ladder, Pair, Row, aligned, numbers_of, sides
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
-from fgrad.graph.regions import scan, strong
+from fgrad.graph.regions import scan
+from fgrad.jaxcore import strong
 
 
 def turns(ladder: Ladder) -> Iterator[tuple[str, Ladder]]:

@@ -230,7 +230,7 @@ def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
             continue
         start, ends = wiring.row(w.start) in inside, [wiring.row(end) in inside for end in w.ends]
         paired = (w.start[0] == ARGUMENT and start) or any(
-            end[0] == GRADIENT and yes for end, yes in zip(w.ends, ends, strict=True)
+            end[0] == GRADIENT and is_inside for end, is_inside in zip(w.ends, ends, strict=True)
         )
         if not paired and ((start and not all(ends)) or (not start and any(ends))):
             by_side[w.start[0] in (BACKWARD, SEED)].append(k)

@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.backward.accumulate import accumulate_grad
-from fgrad.mutable.backward.fit import validated
+from fgrad.mutable.backward.accumulate import accumulate_grad, validated
 from fgrad.mutable.backward.fused_backward import fusible_backward
 from fgrad.mutable.backward.run_hooks import post_hooks, pre_hooks, tensor_hooks
 from fgrad.mutable.context.modes import modes, unusual
@@ -159,10 +158,10 @@ def run_backward(
     grad_mode, differentiated = modes.grad, modes.differentiated
     try:
         running.tasks = (*before, task)
-        modes.grad, modes.differentiated = create_graph, True
+        task.modes.update(grad=create_graph, differentiated=True)
         _walk(task, ready, captured)  # a call: see NOTE [Signals]
     finally:
-        modes.grad, modes.differentiated = grad_mode, differentiated
+        task.modes.update(grad=grad_mode, differentiated=differentiated)
         running.tasks = before
         for node in task.held:
             node.release(task.source)
@@ -303,7 +302,8 @@ def step(
             captured[place] = grads[number]
     if not runs:
         return None
-    if node.tensor_hooks is not None or node.retains is not None or isinstance(node, AccumulateGrad):
+    is_leaf = isinstance(node, AccumulateGrad)
+    if node.variable._backward_hooks if is_leaf else node.tensor_hooks is not None or node.retains is not None:
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
@@ -311,7 +311,7 @@ def step(
     before = held.get("evaluating")
     try:
         held["evaluating"] = node
-        if isinstance(node, AccumulateGrad):
+        if is_leaf:
             accumulate_grad(node.variable, grads[0])
             found: Sequence[Tensor | None] = ()
         else:

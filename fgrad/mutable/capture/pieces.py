@@ -46,7 +46,7 @@ from fgrad.seam import (
     Source,
     Tracer as JaxTracer,
     simplify,
-    widely,
+    with_x64,
 )
 
 
@@ -320,7 +320,7 @@ class LiveTape(Tape):
                 at = builder.emit(op, tuple([places[i] for i in ins]), source)
                 places.update({first + k: at + k for k in range(len(op.out_types))})
             first += len(op.out_types)
-        graph = widely(builder.finish, [places[i] for i in numbers], builder.inputs)
+        graph = with_x64(builder.finish, [places[i] for i in numbers], builder.inputs)
         return Piece(graph, Routine(simplify(graph)), reads)
 
     def begin_anew(self, live: Sequence[Any]) -> None:

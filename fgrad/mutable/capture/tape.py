@@ -23,7 +23,7 @@ from fgrad.seam import (
     Stager,
     here,
     stored_names,
-    widely,
+    with_x64,
 )
 
 
@@ -117,7 +117,7 @@ class Tape(Stager):
 
     def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
         """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
-        return widely(self._closed, inputs, outputs)
+        return with_x64(self._closed, inputs, outputs)
 
     def _closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
         wanted = [self.number(x) for x in outputs]
@@ -137,7 +137,7 @@ class Tape(Stager):
 
     def used(self, outputs: Sequence[Any]) -> set[int]:
         """The numbers of the inputs that some values, or effects, depend on."""
-        alive = {widely(self.number, x) for x in outputs}
+        alive = {with_x64(self.number, x) for x in outputs}
         first, end = self.count, len(self.args)
         for op in reversed(self.ops):
             first -= len(op.out_types)

@@ -84,24 +84,33 @@ def _caller(ran: Sequence[Node], at: int, numbers: Collection[int]) -> tuple[Cal
     others = frozenset([_source(ran[i])[0].co_name for i in within])
 
     if before is not None and after is not None:
-        (first, start), (last, end) = _source(ran[before]), _source(ran[after])
-        calls = _calls(first, start, end, name, others) if first is last else None
+        calls = _calls_between(ran[before], ran[after], name, others)
         if calls is not None and len(calls) == runs:
             is_complete = all(number in numbers for number in range(ran[before].sequence, ran[after].sequence))
-            return Call((first, calls[run]), is_complete), before
+            return Call(calls[run], is_complete), before
 
-    candidates: list[tuple[RawSource, int]] = []
-    for node, ends in ((before, False), (after, True)):
-        if node is not None:
-            caller, place = _source(ran[node])
-            calls = _calls(caller, None, place, name, others) if ends else _calls(caller, place, None, name, others)
-            if calls is None:
-                return None
-            candidates += [((caller, call), node) for call in calls]
-    if len(candidates) != runs:
+    earlier = [] if before is None else _calls_beside(ran[before], name, others, is_before=True)
+    later = [] if after is None else _calls_beside(ran[after], name, others, is_before=False)
+    if earlier is None or later is None or len(earlier) + len(later) != runs:
         return None
-    source, nearest = candidates[run]
-    return Call(source, False), nearest
+    is_earlier = run < len(earlier)
+    nearest = before if is_earlier else after
+    assert nearest is not None
+    return Call([*earlier, *later][run], False), nearest
+
+
+def _calls_between(before: Node, after: Node, name: str, others: frozenset[str]) -> list[RawSource] | None:
+    """The calls of a function that one caller made between two nodes of its own, if they are sure."""
+    (caller, start), (last, end) = _source(before), _source(after)
+    calls = _calls(caller, start, end, name, others) if caller is last else None
+    return None if calls is None else [(caller, call) for call in calls]
+
+
+def _calls_beside(node: Node, name: str, others: frozenset[str], is_before: bool) -> list[RawSource] | None:
+    """The calls of a function that the caller of a node made after it, or else before it, if they are sure."""
+    caller, offset = _source(node)
+    calls = _calls(caller, offset, None, name, others) if is_before else _calls(caller, None, offset, name, others)
+    return None if calls is None else [(caller, call) for call in calls]
 
 
 def _source(node: Node) -> RawSource:

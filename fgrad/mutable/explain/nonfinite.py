@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from fgrad.mutable.backward.accumulate import validated
 from fgrad.mutable.backward.engine import GraphTask
-from fgrad.mutable.backward.fit import validated
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
@@ -36,7 +36,7 @@ from fgrad.seam import (
     diagnosed,
     main_event,
     quietly,
-    widely,
+    with_x64,
 )
 
 
@@ -63,7 +63,7 @@ def nonfinite(loss: Tensor) -> Nonfinite:
     True
     """
     check_tensor(loss, "nonfinite")
-    return widely(quietly, _answer, loss, name_of(loss))
+    return with_x64(quietly, _answer, loss, name_of(loss))
 
 
 def _answer(loss: Tensor, name: str | None) -> Nonfinite:
@@ -89,7 +89,7 @@ def explained(task: GraphTask) -> str:
 
     try:
         with _unwatched():
-            explanation = widely(quietly, looked)
+            explanation = with_x64(quietly, looked)
     except Exception:  # what cannot be explained is raised as it was
         return ""
     return str(explanation) if explanation else ""

@@ -9,6 +9,7 @@ transpose where the strides nest, and a gather where they do not.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -347,3 +348,15 @@ def _sized(flat: Any, count: int) -> Any:
     if have > count:
         return lax.slice(flat, (0,), (count,))
     return lax.pad(flat, lax.full((), 0, flat.dtype), ((0, count - have, 0),)) if have < count else flat
+
+
+def mismatch(one: Sequence[Any], other: Sequence[Any]) -> RuntimeError | None:
+    """PyTorch's error for two shapes that do not broadcast; None where they do."""
+    for from_end in range(1, min(len(one), len(other)) + 1):
+        a, b = one[-from_end], other[-from_end]
+        if a != b and 1 not in (a, b):
+            return RuntimeError(
+                f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
+                f"{max(len(one), len(other)) - from_end}"
+            )
+    return None

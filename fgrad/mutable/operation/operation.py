@@ -22,10 +22,9 @@ from attrs import define, evolve, field
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation.array_function import ArrayFunction, half_of
 from fgrad.mutable.operation.gradient_layouts import ColumnsKept
 from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
-from fgrad.mutable.operation.operands import OperandType, array_type_of, number
+from fgrad.mutable.operation.operands import ArrayFunction, OperandType, array_type_of, half_of, number
 from fgrad.mutable.operation.operation_node import (
     NOT_IMPLEMENTED,
     CheckedNode,

@@ -31,7 +31,7 @@ from fgrad.seam import (
     trim,
     unsourced,
     vjp,
-    widely,
+    with_x64,
 )
 
 
@@ -125,12 +125,12 @@ class Plan:
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return widely(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+        return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         found = self._pushforwards.get(varied)
         if found is None:
-            found = self._pushforwards[varied] = widely(_pushforward, self.graph, varied, self.inexact)
+            found = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
         return found
 
 
@@ -156,7 +156,7 @@ def _pullback(
         full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
     else:
         full = recorded(function, types)
-    full = trim(simplify(full))
+    full = _reduced(full)
     used = {i for node in full.nodes for i in node.inputs} | set(full.outputs) | set(also)
     kept = [i for i in range(n + m) if i in used]
     builder = Builder(full.in_types)
@@ -166,6 +166,12 @@ def _pullback(
     views = passed(cut, len(kept))
     only_passes = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
     return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), only_passes)
+
+
+def _reduced(graph: Graph) -> Graph:
+    """A graph without what nobody reads, also in the graphs of its regions."""
+    graph = simplify(graph)
+    return trim(graph) if graph.has_regions else graph
 
 
 def _conj(x: Any) -> Any:
@@ -213,4 +219,4 @@ def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]
             for k, place in [(k, joint.results[k]) for k in inexact]
         ]
 
-    return Pushforward(Routine(trim(simplify(recorded(function, types)))), varied)
+    return Pushforward(Routine(_reduced(recorded(function, types))), varied)

@@ -199,6 +199,11 @@ def from_numpy(array_type: np.dtype) -> dtype:
     )
 
 
+def is_half(dtype: np.dtype) -> bool:
+    """Whether a type is floating-point with 16 bits."""
+    return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
+
+
 def argument(value: Any, function: str, name: str = "dtype", position: int | None = None) -> dtype:
     """A dtype given as an argument: one of ours, or the Python types ``bool``, ``int``, ``float`` and ``complex``.
 

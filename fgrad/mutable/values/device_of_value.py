@@ -18,7 +18,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.types import devices
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.values.batched import Batched
-from fgrad.seam import Tracer, widely
+from fgrad.seam import Tracer, with_x64
 
 CPU, META = Device("cpu"), Device("meta")
 NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -103,4 +103,4 @@ def placed(value: Any, where: Device) -> Any:
     if isinstance(value, Tracer) or place_of(value) == devices.settled(where):
         return value
     elsewhere.exist = True
-    return widely(jax.device_put, np.array(value) if where.type == "cpu" else value, target)
+    return with_x64(jax.device_put, np.array(value) if where.type == "cpu" else value, target)

@@ -54,7 +54,7 @@ from fgrad.seam import (
     simplify,
     stage_closed,
     unsourced,
-    widely,
+    with_x64,
 )
 
 #: gives a context to run in where NumPy is silent; every operation asks for one
@@ -101,7 +101,7 @@ class Routine(Executable):
     def kept(self) -> bool:
         """Whether NumPy runs it for good, or nothing has to be run."""
         if not self.begun:
-            widely(self.begin)
+            with_x64(self.begin)
         return self.numpy is not None or self.passed is not None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -129,7 +129,7 @@ class Routine(Executable):
         beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
         with jax.default_device(target):
             outs = self._here(beside)
-        return widely(
+        return with_x64(
             lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
         )
 
@@ -156,7 +156,7 @@ class Routine(Executable):
                 if x.__class__ not in _ARRAYS:
                     break
             else:
-                return widely(compiled, *values) if self.wide else compiled(*values)
+                return with_x64(compiled, *values) if self.wide else compiled(*values)
         return self._run(values)
 
     def _run(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -166,7 +166,7 @@ class Routine(Executable):
                 if x.__class__ is Batched:
                     return _run_batched(self, values)
         if self.wide:
-            return widely(super().__call__, values)
+            return with_x64(super().__call__, values)
         return super().__call__(values)
 
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -175,7 +175,7 @@ class Routine(Executable):
         return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
 
     def ready(self) -> bool:
-        return widely(super().ready) if self.wide else super().ready()
+        return with_x64(super().ready) if self.wide else super().ready()
 
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
@@ -234,7 +234,7 @@ def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
 
 def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
     """The graph of a function of arrays, recorded on types, without lines: it serves every line that runs it."""
-    return unsourced(widely(stage_closed, function, types))
+    return unsourced(with_x64(stage_closed, function, types))
 
 
 def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
@@ -295,7 +295,7 @@ def as_jax(value: Any) -> Any:
 
 def _put(value: np.ndarray) -> Any:
     with on_cpu():
-        return widely(copied, value)
+        return with_x64(copied, value)
 
 
 #: arrays from the user with more elements than this are given to JAX at once

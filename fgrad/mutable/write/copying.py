@@ -1,6 +1,5 @@
 """Copying into a tensor: ``copy_``, and the tensors given as ``out=``, which are resized if need be."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from jax import numpy as jnp
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense, mismatch
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.output_strides import ordered
@@ -47,18 +46,6 @@ def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
             raise broadcast_error(shape, tuple(source.shape))
         source = jnp.broadcast_to(source, shape)
     return cast(source, dtype)
-
-
-def mismatch(one: Sequence[Any], other: Sequence[Any]) -> RuntimeError | None:
-    """PyTorch's error for two shapes that do not broadcast; None where they do."""
-    for from_end in range(1, min(len(one), len(other)) + 1):
-        a, b = one[-from_end], other[-from_end]
-        if a != b and 1 not in (a, b):
-            return RuntimeError(
-                f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
-                f"{max(len(one), len(other)) - from_end}"
-            )
-    return None
 
 
 def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:

@@ -6,8 +6,8 @@ from attrs import frozen
 
 from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import cond, strong
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import cond
+from fgrad.jaxcore import ShapedArray, strong
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type, zeros
@@ -20,7 +20,7 @@ from fgrad.rules.kinds import Region, define
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     branches: tuple[Graph, ...] = op.params["branches"]
     m = len(op.out_types)
-    joints = [jvp(branch, [i for i, yes in enumerate(live[1:]) if yes]) for branch in branches]
+    joints = [jvp(branch, [i for i, is_live in enumerate(live[1:]) if is_live]) for branch in branches]
     # a tangent that any branch gives, all must give
     wanted = [k for k in range(m) if any(joint.results[k] is not None for joint in joints)]
     widened = []
@@ -82,7 +82,7 @@ def _filling_slots(forward: Graph, m: int, slots: Sequence[ShapedArray], slot_of
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     branches: tuple[Graph, ...] = op.params["branches"]
     operands, m = op.in_types[1:], len(op.out_types)
-    wrt = [i for i, yes in enumerate(needs[1:]) if yes]
+    wrt = [i for i, needed in enumerate(needs[1:]) if needed]
     joints = [vjp(branch, wrt, live) for branch in branches]
     halves: list[Halves] = []
     for joint in joints:
@@ -115,7 +115,7 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
-    wrt = [i for i, yes in enumerate(needs[1:]) if yes]
+    wrt = [i for i, needed in enumerate(needs[1:]) if needed]
     return [any(outs) for outs in zip(*(passed_on_by(branch, wrt) for branch in op.params["branches"]), strict=True)]
 
 

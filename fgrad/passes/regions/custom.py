@@ -11,18 +11,17 @@ A rule says nothing about integers: where these are transposed, the call counts 
 from collections.abc import Sequence
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, Node
-from fgrad.graph.labels import labelled
+from fgrad.graph.graph import Builder, Graph, Node, labelled
 from fgrad.graph.op import Op
-from fgrad.graph.regions import Deferred, VjpRule, is_inexact, python_call_graph
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
+from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import of_integers
 from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type
 from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify
-from fgrad.passes.walks import adjoint, transpose
+from fgrad.passes.vjp import adjoint, transpose
 from fgrad.rules.kinds import Region, define
 
 
@@ -91,7 +90,7 @@ def _check(op: Op, got: ShapedArray, expected: ShapedArray) -> None:
 
 
 def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
+    if of_integers(op.in_types[i] for i, needed in enumerate(needs) if needed):
         return plain_adjoint(op, needs, live)
     inner = _inner_adjoint(op, needs, live)
     if inner is not None:
@@ -121,7 +120,7 @@ def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> A
     builder = Builder([*op.in_types, *inner.backward.in_types[n:]])
     backward = builder.finish(builder.splice(inner.backward, [*ins, *builder.inputs[n:]]))
     place = dict(zip([i for i in ins if needs[i]], inner.results, strict=True))
-    return Adjoint(forward, backward, tuple([place[i] for i, yes in enumerate(needs) if yes]))
+    return Adjoint(forward, backward, tuple([place[i] for i, needed in enumerate(needs) if needed]))
 
 
 def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
@@ -149,7 +148,7 @@ define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents, varied
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     k, m = op.params["num_consts"], len(op.out_types)
-    if of_integers(op.in_types[i] for i, yes in enumerate(needs) if yes):
+    if of_integers(op.in_types[i] for i, needed in enumerate(needs) if needed):
         return plain_adjoint(op, needs, live)
     if any(needs[:k]):
         raise errors.closed_over("custom_vjp", op.params["label"])
@@ -181,7 +180,7 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     builder = PushforwardBuilder(op, live)
     outs = builder.splice(reverse.forward, builder.ins)
     tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
-    moved = [k for k, yes in enumerate(inexact) if yes]
+    moved = [k for k, differentiable in enumerate(inexact) if differentiable]
     return builder.pushed(outs[:m], {k: tangents[at] for k, at in zip(moved, results, strict=True) if at is not None})
 
 

@@ -10,10 +10,9 @@ from fgrad import errors
 from fgrad.graph.foreign import foreign_linear
 from fgrad.graph.graph import Builder, applied
 from fgrad.graph.op import Op
-from fgrad.passes.apply_rule import recorded
 from fgrad.passes.dependence import FOREIGN, of_integers
 from fgrad.passes.linearity import dependent_on
-from fgrad.passes.local import Adjoint, Local, tangent_type
+from fgrad.passes.local import Adjoint, Local, recorded, tangent_type
 from fgrad.passes.regions.custom import adjoint_of_tangents, results_moved
 from fgrad.rules.foreign import pulled, pushed
 from fgrad.rules.kinds import RULES, Region
@@ -21,11 +20,11 @@ from fgrad.rules.kinds import RULES, Region
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     n = len(op.in_types)
-    moving = [tangent_type(t) for t, yes in zip(op.in_types, live, strict=True) if yes]
+    moving = [tangent_type(t) for t, is_live in zip(op.in_types, live, strict=True) if is_live]
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n:])
-        outs, tangents = pushed(op, flat[:n], [next(given) if yes else None for yes in live])
+        outs, tangents = pushed(op, flat[:n], [next(given) if is_live else None for is_live in live])
         return [*outs, *tangents]
 
     expected = [*op.out_types, *map(tangent_type, op.out_types)]
@@ -68,17 +67,17 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
 
     def function(*flat: Any) -> list[Any]:
         given = iter(flat[n + m :])
-        cotangents = pulled(inner, flat[:n], linear, [next(given) if yes else None for yes in live])
-        return [x for x, yes in zip(cotangents, needs, strict=True) if yes]
+        cotangents = pulled(inner, flat[:n], linear, [next(given) if is_live else None for is_live in live])
+        return [x for x, needed in zip(cotangents, needs, strict=True) if needed]
 
-    ct_types = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
-    expected = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]
+    ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
+    expected = [tangent_type(t) for t, needed in zip(op.in_types, needs, strict=True) if needed]
     transposed = recorded(function, [*op.in_types, *op.out_types, *ct_types], expected, inner)
     return Adjoint(applied(inner), transposed.graph, transposed.results)
 
 
 def _of_integers(op: Op, needs: Sequence[bool]) -> bool:
-    return of_integers(t for t, yes in zip(op.in_types, needs, strict=True) if yes)
+    return of_integers(t for t, needed in zip(op.in_types, needs, strict=True) if needed)
 
 
 def _refuse_integers(op: Op, needs: Sequence[bool]) -> None:

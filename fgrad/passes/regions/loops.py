@@ -7,7 +7,7 @@ Of the residuals, those that are constants of the loop are passed as constants, 
 read from the xs, and those that depend on constants only are worked out once, outside.  Only the rest is stacked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -15,8 +15,8 @@ from attrs import evolve, frozen
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import scan, strong, while_
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.regions import scan, while_
+from fgrad.jaxcore import ShapedArray, strong
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, tangent_type, zeros
@@ -64,7 +64,7 @@ def _varied_groups(op: Op, live: Sequence[bool]) -> _Groups:
     groups = _groups(op)
     consts, xs = [i for i in groups.consts if live[i]], [i for i in groups.xs if live[i]]
     carried = _varied_carry(op.params["body"], consts, [live[i] for i in groups.carry], xs, len(groups.consts))
-    return _Groups(consts, [i for i, yes in zip(groups.carry, carried, strict=True) if yes], xs)
+    return _Groups(consts, [i for i, carries in zip(groups.carry, carried, strict=True) if carries], xs)
 
 
 class _ScanBuilder:
@@ -149,10 +149,7 @@ def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     builder = PullbackBuilder(op, live, forward.out_types[m:])
     loop = _ScanBuilder(builder)
     value_of = dict(enumerate(builder.ins)) | dict(zip((*kept.stacked, *kept.hoisted), builder.residuals, strict=True))
-    saved = {
-        i: (loop.x if i in kept.stacked or i in groups.xs else loop.const)(value_of[i], halves.known.types[i])
-        for i in sorted(residuals, key=groups.xs.__contains__)
-    }
+    saved = _saved_inputs(loop, groups, kept, {i: (value_of[i], halves.known.types[i]) for i in residuals})
     carry_types = {i: tangent_type(strong(body.out_types[i - nc])) for i in varied.carry}
     carry = [loop.carry(builder.cotangent(i - nc), type) for i, type in carry_types.items()]
     sum_types = {
@@ -170,6 +167,15 @@ def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     carries, stacked = loop.finish([*before, *totals], [cts[i] for i in xs], params)
     gradients = dict(zip([*varied.carry, *sum_types, *xs], [*carries, *stacked], strict=True))
     return builder.adjoint(forward, gradients, needs)
+
+
+def _saved_inputs(
+    loop: _ScanBuilder, groups: _Groups, kept: "_Kept", residuals: Mapping[int, tuple[int, ShapedArray]]
+) -> dict[int, int]:
+    """The inputs of a backward scan's body for what the forward one saved: by number there, a value and its type."""
+    by_step = {i for i in residuals if i in kept.stacked or i in groups.xs}
+    in_order = sorted(residuals, key=groups.xs.__contains__)
+    return {i: (loop.x if i in by_step else loop.const)(*residuals[i]) for i in in_order}
 
 
 @frozen
@@ -229,7 +235,7 @@ def _while_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     nc, nb = op.params["cond_consts"], op.params["body_consts"]
     start, m = nc + nb, len(op.out_types)
     consts = [i for i in range(nb) if live[nc + i]]
-    carry = [k for k, yes in enumerate(_while_varied(op, live)) if yes]
+    carry = [k for k, varies in enumerate(_while_varied(op, live)) if varies]
     wrt = [*consts, *(nb + k for k in carry)]
     joint = jvp(body, wrt)
     # both graphs take the tangents after the primals: (consts, their tangents, carry, its tangents)

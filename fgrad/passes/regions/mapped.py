@@ -23,7 +23,7 @@ from fgrad.rules.kinds import Region, define
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     n, m = len(op.in_types), len(op.out_types)
-    wrt = [i for i, yes in enumerate(live) if yes]
+    wrt = [i for i, is_live in enumerate(live) if is_live]
     joint = jvp(op.params["call"], wrt)
     plain = Builder(joint.graph.in_types)
     call = plain.finish(plain.splice(joint.graph, plain.inputs)[m:])
@@ -49,14 +49,14 @@ def _pushed(
     """
     n = len(args) - len(wrt)
     flags = list(mapped[:n])
-    for i, yes in zip(wrt, mapped[n:], strict=True):
-        flags[i] = flags[i] or yes
+    for i, is_mapped in zip(wrt, mapped[n:], strict=True):
+        flags[i] = flags[i] or is_mapped
 
     def broadcast(x: Any, before: bool, after: bool) -> Any:
         return jnp.broadcast_to(x, (size, *jnp.shape(x))) if after and not before else x
 
     values = [broadcast(*each) for each in zip(args[:n], mapped, flags, strict=False)]
-    directions = [broadcast(x, yes, flags[i]) for i, x, yes in zip(wrt, args[n:], mapped[n:], strict=True)]
+    directions = [broadcast(x, is_mapped, flags[i]) for i, x, is_mapped in zip(wrt, args[n:], mapped[n:], strict=True)]
 
     def function(*xs: Any) -> list[Any]:
         outs, out_mapped = rule(size, flags, xs)
@@ -72,14 +72,14 @@ def _pushed(
 
 def plain_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     """The forward pass keeps the call, and so its batching rule; the backward pass recomputes what it reads."""
-    joint = vjp(op.params["call"], [i for i, yes in enumerate(needs) if yes], live)
+    joint = vjp(op.params["call"], [i for i, needed in enumerate(needs) if needed], live)
     builder = PullbackBuilder(op, live)
     spliced = builder.splice(joint.graph, [*builder.ins, *builder.cotangents.values()])
     return Adjoint(applied(op), builder.finish(spliced[len(op.out_types) :]), joint.results)
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
-    return passed_on_by(op.params["call"], [i for i, yes in enumerate(needs) if yes])
+    return passed_on_by(op.params["call"], [i for i, needed in enumerate(needs) if needed])
 
 
 define("custom_vmap", Region(adjoint=plain_adjoint, tangents=_tangents, varied=_varied))

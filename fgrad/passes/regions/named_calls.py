@@ -28,10 +28,10 @@ def _forward(op: Op, kept: Sequence[ShapedArray]) -> Graph:
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     saved, n, m = op.params["saved"], len(op.in_types), len(op.out_types)
     kept = [x for x in saved if not isinstance(x, int)]
-    cotangents = [tangent_type(t) for t, yes in zip(op.out_types, live, strict=True) if yes]
+    cotangents = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
     builder = Builder([*op.in_types, *op.out_types, *kept, *cotangents])
     known = [builder.inputs[x] for x in saved if isinstance(x, int)]
-    wanted = [tangent_type(t) for t, yes in zip(op.in_types, needs, strict=True) if yes]
+    wanted = [tangent_type(t) for t, needed in zip(op.in_types, needs, strict=True) if needed]
     outs = _call(builder, f"{op.params['label']}.backward", [*known, *builder.inputs[n + m :]], wanted)
     return Adjoint(_forward(op, kept), builder.finish(outs), tuple(range(len(wanted))))
 

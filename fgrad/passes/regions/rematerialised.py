@@ -28,7 +28,7 @@ def _with_body(op: Op, graph: Graph, barrier: bool | None) -> Op:
 
 
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
-    joint = jvp(op.params["body"], [i for i, yes in enumerate(live) if yes])
+    joint = jvp(op.params["body"], [i for i, is_live in enumerate(live) if is_live])
     return Local(applied(_with_body(op, simplify(joint.graph), op.params["barrier"])), joint.results)
 
 
@@ -52,7 +52,7 @@ def _moved(builder: Builder, number: int, space: Any) -> int:
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     body: Graph = op.params["body"]
     n, m = len(op.in_types), len(op.out_types)
-    joint = vjp(body, [i for i, yes in enumerate(needs) if yes], live)
+    joint = vjp(body, [i for i, needed in enumerate(needs) if needed], live)
     full = simplify(joint.graph)
     # the body as it stands in the joint graph (whose nodes come in the body's order) tells which values may be kept
     early = _before_cotangents(full, n)
@@ -115,7 +115,7 @@ def _before_cotangents(graph: Graph, n: int) -> set[int]:
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
-    return passed_on_by(op.params["body"], [i for i, yes in enumerate(needs) if yes])
+    return passed_on_by(op.params["body"], [i for i, needed in enumerate(needs) if needed])
 
 
 define("remat", Region(adjoint=_adjoint, tangents=_tangents, varied=_varied))

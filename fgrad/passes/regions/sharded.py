@@ -19,9 +19,8 @@ from jax.sharding import PartitionSpec
 
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.op import Op
-from fgrad.graph.regions import is_inexact
 from fgrad.graph.shards import sharded_graph
-from fgrad.jaxcore import typeof, varying_axes
+from fgrad.jaxcore import is_inexact, typeof, varying_axes
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, tangent_type
 from fgrad.passes.simplify import simplify
@@ -63,7 +62,7 @@ def _body(op: Op, parts: Sequence[Any]) -> Graph:
 def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
     p = op.params
     n, m = len(op.in_types), len(op.out_types)
-    wrt = [i for i, yes in enumerate(live) if yes]
+    wrt = [i for i, is_live in enumerate(live) if is_live]
     inexact = [k for k, t in enumerate(op.out_types) if is_inexact(t)]
 
     def pushed(*flat: Any) -> list[Any]:
@@ -86,8 +85,8 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     p = op.params
     n, m = len(op.in_types), len(op.out_types)
-    wrt = [i for i, yes in enumerate(needs) if yes]
-    given = [k for k, yes in enumerate(live) if yes]
+    wrt = [i for i, needed in enumerate(needs) if needed]
+    given = [k for k, is_live in enumerate(live) if is_live]
 
     def pulled(*flat: Any) -> list[Any]:
         xs, cts = flat[:n], list(flat[n:])

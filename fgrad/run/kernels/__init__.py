@@ -1,1 +1,22 @@
-"""The table of NumPy kernels: what computes each primitive, and how closely it agrees with the compiled program."""
+"""The table of NumPy kernels: what computes each primitive, and how closely it agrees with the compiled program.
+
+What nearly every program needs is imported at once, the other kernels when one of their rows is first asked for.
+"""
+
+from fgrad.run.kernels import elementwise as _elementwise, movement as _movement, reduction as _reduction  # noqa: F401
+from fgrad.run.kernels.kernel import TABLE
+
+TABLE.defer(
+    __name__,
+    {
+        "convolution": ("conv_general_dilated",),
+        "decompositions": (
+            *("cholesky", "eigh", "geqrf", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd"),
+            "triangular_solve",
+        ),
+        "products": ("dot_general",),
+        "windows": (
+            *("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum", "select_and_scatter_add"),
+        ),
+    },
+)

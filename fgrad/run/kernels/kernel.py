@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.deferred import Table
 from fgrad.graph.op import Op
@@ -59,9 +59,34 @@ class Kernel:
 
 #: the kernel of an operation; None where it has none
 Entry = Callable[[Op], Kernel | None]
+#: which kernel an operation has; None where it should be left to JAX
+KernelOf = Entry
 
 #: by the name of a primitive; filled by the files of kernels
 TABLE: Table[Entry] = Table()
+
+
+def kernel(op: Op) -> Kernel | None:
+    """The kernel that keeps subnormal numbers, as PyTorch does."""
+    if "kernel" not in op.derived:
+        entry = TABLE.get(op.name)
+        supported = not op.effects and all(t.dtype in SUPPORTED for t in (*op.in_types, *op.out_types))
+        op.derived["kernel"] = entry(op) if entry is not None and supported else None
+    return op.derived["kernel"]
+
+
+def kernel_as_xla(op: Op) -> Kernel | None:
+    """The kernel with XLA's zeros and subnormal numbers: see NOTE [Two readings of a kernel]."""
+    if "kernel as XLA" not in op.derived:
+        row = kernel(op)
+        op.derived["kernel as XLA"] = row and evolve(row, compute=row.as_xla, transposed=None)
+    return op.derived["kernel as XLA"]
+
+
+def exact_kernel(op: Op) -> Kernel | None:
+    """The kernel that gives the very bits of JAX's primitive."""
+    row = kernel_as_xla(op)
+    return row if row is not None and row.exact else None
 
 
 def same(compute: Compute, excess: float, elementwise: bool = False) -> Kernel:

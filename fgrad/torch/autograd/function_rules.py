@@ -12,7 +12,7 @@ from typing import Any
 from jax import tree_util
 
 from fgrad.api.custom import custom_vjp
-from fgrad.mutable.backward.fit import fitted
+from fgrad.mutable.backward.accumulate import fitted
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, may_vary

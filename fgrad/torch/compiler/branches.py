@@ -7,7 +7,7 @@ from attrs import frozen
 from jax import lax, numpy as jnp
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.jaxcore import widely
+from fgrad.jaxcore import with_x64
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.passes.simplify import simplify
@@ -54,7 +54,7 @@ def begun_or_not(first: Branch, later: Branch, state: int) -> Graph:
         outs = lax.cond(begun, later, first, *rest)
         return [*outs[:state], jnp.ones((), bool), *outs[state:]]
 
-    return simplify(widely(stage_closed, call, ins))
+    return simplify(with_x64(stage_closed, call, ins))
 
 
 def reordered(graph: Graph, ins: Sequence[int], outs: Sequence[int]) -> Graph:

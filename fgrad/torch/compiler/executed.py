@@ -29,7 +29,7 @@ import numpy as np
 from jax import jit
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import checks_each_primitive, copied, is_array, widely
+from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
 
 #: the references that are counted of an array in a tuple
 _ALONE = next(map(getrefcount, (np.empty(1),)))
@@ -85,7 +85,7 @@ class Execution:
         counts = [*map(getrefcount, arrays)]
         if max(counts, default=0) <= _ALONE + holders and all(map(is_array, arrays)):
             return arrays
-        return (widely if self._wide else _called)(_copies, arrays, counts, _ALONE + holders)
+        return (with_x64 if self._wide else _called)(_copies, arrays, counts, _ALONE + holders)
 
     def into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
         """Run, and put what it gives into ``latest``, with a number: both are done or, where a signal comes, neither.
@@ -96,7 +96,7 @@ class Execution:
         held = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
         runs = zip(starmap(self._run, ((written, others),)), (calls,), strict=False)
         met = _settings(), *map(type, others)
-        call = widely if self._wide else _called
+        call = with_x64 if self._wide else _called
         if met in self._met:
             call(latest.extend, runs)
         else:

@@ -19,7 +19,7 @@ from jax import tree_util
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
-from fgrad.jaxcore import as_typed, widely
+from fgrad.jaxcore import as_typed, with_x64
 from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
 from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import flatten, is_tensor
@@ -360,7 +360,7 @@ def _path_of(world: World, container: Any, key: Any) -> str:
 def _as_given(new: Any, old: Any) -> Any:
     """A value in the type in which the state came."""
     dtype = as_typed(old).dtype if hasattr(old, "dtype") else jax.numpy.result_type(old)
-    return new if new.dtype == dtype else widely(jax.lax.convert_element_type, new, dtype)
+    return new if new.dtype == dtype else with_x64(jax.lax.convert_element_type, new, dtype)
 
 
 def _own(value: Any) -> Any:
@@ -373,4 +373,4 @@ def _own(value: Any) -> Any:
 def _narrow(value: Any) -> Any:
     """A value in the type that JAX has for it: of 32 bits, unless its flag is on."""
     dtype = jax.dtypes.canonicalize_dtype(value.dtype)
-    return value if value.dtype == dtype else widely(jax.lax.convert_element_type, value, dtype)
+    return value if value.dtype == dtype else with_x64(jax.lax.convert_element_type, value, dtype)

@@ -18,9 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from fgrad.graph.source import function_of
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.run.generated import function_of
 from fgrad.torch.compiler.effects import Effects, Found, Fresh, Kept, Made, Tree, Value, note
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.located import Way

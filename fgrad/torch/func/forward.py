@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import ITSELF, Scope, modes
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms.forward import another_level, tangent_of

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
 from fgrad.jaxcore import as_typed
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor

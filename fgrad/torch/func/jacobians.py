@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.func.arguments import Argnums, check_real, chosen

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms.levels import cross_in, cross_out, is_mapped, mapping
 from fgrad.torch import ops

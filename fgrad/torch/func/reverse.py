@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from fgrad.graph.tracebacks import boundary
+from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.torch.autograd.backward import seeds

@@ -44,12 +44,11 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
             if not watch.on:
-                for x in args:
+                for x in (*args, *kwargs.values()) if kwargs else args:
                     if x.__class__ not in plain:
                         break
                 else:
-                    if not kwargs:
-                        return function(*args)
+                    return function(*args, **kwargs) if kwargs else function(*args)
                 if not given(args, kwargs):
                     return function(*args, **kwargs)
             if asked(args, kwargs):

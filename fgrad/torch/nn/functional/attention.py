@@ -10,12 +10,12 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types.dtypes import bool_, float32
+from fgrad.mutable.types.dtypes import bool_, float32, is_half
 from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.nn.functional.dropout import drop
 from fgrad.torch.ops.table.dispatch import OF_NN
-from fgrad.torch.ops.table.kernels import functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
 

@@ -15,10 +15,9 @@ from fgrad.torch import ops
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
-from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.broadcasting import check_broadcast, common
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
 # -- class numbers ---------------------------------------------------------------------------------------------------

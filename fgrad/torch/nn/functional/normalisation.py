@@ -13,13 +13,13 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.cut import without_history
 from fgrad.mutable.tensor.tensor import Tensor, alias
 from fgrad.mutable.transforms.levels import outgrows
-from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy
+from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy, is_half
 from fgrad.mutable.types.limits import finfo
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
-from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 from fgrad.torch.ops.views.padding import pad

@@ -11,13 +11,13 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.types.dtypes import from_numpy, is_half
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
-from fgrad.torch.ops.table.kernels import by_rank, functional, is_half, kernel, single, takes
+from fgrad.torch.ops.table.kernels import by_rank, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, RowOptions, composite, operation_of, writes_out
 

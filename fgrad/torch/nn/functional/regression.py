@@ -10,8 +10,8 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
+from fgrad.torch.ops.table.broadcasting import common
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, composite
 
 

@@ -7,10 +7,9 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, without_factor
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import common, without_factor
 from fgrad.torch.ops.table.table import Array, Number, Operand
 from fgrad.torch.random.scalars import cpp_name
 

@@ -12,12 +12,19 @@ from fgrad.mutable.operation.traits import BY_OPERAND, OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
-from fgrad.torch.ops.table.broadcasting import aligned, check_broadcast, derivative
+from fgrad.torch.ops.table.broadcasting import (
+    Types,
+    aligned,
+    check_broadcast,
+    common,
+    derivative,
+    inexact,
+    without_factor,
+)
 from fgrad.torch.ops.table.kinds import check_divisor, check_kinds, kind, single
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
-from fgrad.torch.ops.table.promotions import Types, common, inexact, without_factor
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
 
 _BOOLS = (

@@ -14,9 +14,9 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.types.dtypes import get_default_dtype
+from fgrad.mutable.types.dtypes import get_default_dtype, is_half
 from fgrad.torch.ops.elementwise.modified_bessel import bessel_i0, bessel_i1
-from fgrad.torch.ops.table.kinds import is_half, kind
+from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.table import Fixed, operation
 from fgrad.torch.random.scalars import not_implemented
 

@@ -7,11 +7,10 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.operation.traits import BY_OPERAND
-from fgrad.torch.ops.table.broadcasting import aligned
+from fgrad.torch.ops.table.broadcasting import aligned, common
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Operand, operation
 
 _SIGNATURES = (

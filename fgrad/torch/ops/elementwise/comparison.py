@@ -11,11 +11,10 @@ from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete
-from fgrad.torch.ops.table.broadcasting import aligned
+from fgrad.torch.ops.table.broadcasting import aligned, common
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import BOOLEAN, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, overload, overloaded
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import TABLE, Array, Number, Operand, composite, operation
 
 _SIGNATURES = (

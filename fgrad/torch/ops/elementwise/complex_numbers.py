@@ -10,11 +10,10 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import dtype as Dtype, float16, float32, float64
-from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.broadcasting import Types, aligned, derivative, inexact
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.outputs import FOUND, OBJECT
 from fgrad.torch.ops.table.overloads import twin_with_node
-from fgrad.torch.ops.table.promotions import Types, inexact
 from fgrad.torch.ops.table.table import Array, composite, operation
 
 

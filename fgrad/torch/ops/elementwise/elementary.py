@@ -9,10 +9,9 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.broadcasting import derivative
+from fgrad.torch.ops.table.broadcasting import common, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, kind
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, Number, Operand, operation
 
 # -- exponentials and logarithms -------------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.elementwise.special import special
-from fgrad.torch.ops.table.broadcasting import derivative
+from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.promotions import in_float, inexact
 from fgrad.torch.ops.table.table import Array, operation
 
 

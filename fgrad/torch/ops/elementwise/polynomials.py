@@ -7,10 +7,9 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.torch.ops.table.broadcasting import aligned
+from fgrad.torch.ops.table.broadcasting import aligned, inexact
 from fgrad.torch.ops.table.kinds import check_wide
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Operand
 
 #: from (x, k, polynomial k, polynomial k - 1) to polynomial k + 1

@@ -12,11 +12,10 @@ from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
-from fgrad.torch.ops.table.broadcasting import check_broadcast, derivative
+from fgrad.torch.ops.table.broadcasting import check_broadcast, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
 from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
-from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_outputs
 
 # -- powers ----------------------------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import BOOLEAN, FOUND, exact
 from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
-from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation, operation_of
 
 

@@ -14,11 +14,10 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS, overloads_with_numbers, times_log
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, check_wide
 from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import common, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, Operand, composite, operation
 
 # -- error functions -------------------------------------------------------------------------------------------------

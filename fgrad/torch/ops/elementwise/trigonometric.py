@@ -7,10 +7,9 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.torch.ops.table.broadcasting import derivative
+from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.overloads import add_alias, twin_with_node
-from fgrad.torch.ops.table.promotions import in_float, inexact, rounded_once
 from fgrad.torch.ops.table.table import Array, operation
 
 

@@ -9,10 +9,10 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.indexing.coordinates import first_outside
+from fgrad.torch.ops.table.broadcasting import common
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import EXACT, SEARCHED
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Array, Fixed, Operand
 
 

@@ -14,12 +14,11 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, uint8
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.broadcasting import aligned, derivative
+from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.numbers import plain_number
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
-from fgrad.torch.ops.table.promotions import Types, common
 from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,

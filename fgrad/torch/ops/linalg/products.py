@@ -15,8 +15,9 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.types.dtypes import is_half
 from fgrad.torch.ops.table.dispatch import Dispatch, as_method
-from fgrad.torch.ops.table.kinds import check_kinds, is_half
+from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded

@@ -15,10 +15,10 @@ from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.extrema import take_along
 from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.broadcasting import common, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind, single
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.promotions import common, inexact
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_dim
 from fgrad.torch.random.scalars import cpp_name

@@ -14,12 +14,11 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of
-from fgrad.torch.ops.table.broadcasting import check_broadcast, sum_to
+from fgrad.torch.ops.table.broadcasting import check_broadcast, inexact, sum_to
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Number, composite, operation
 from fgrad.torch.ops.views.views import expand, reshape, view_sizes, wrap_dim
 

@@ -12,12 +12,12 @@ from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.creation import sizes_of
-from fgrad.torch.ops.table.kinds import is_half, kind
+from fgrad.torch.ops.table.broadcasting import inexact
+from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.promotions import inexact
 from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim, wrap_dims
 from fgrad.torch.random.scalars import scalar_name

@@ -8,9 +8,9 @@ import fgrad
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.creation.copying import converted
+from fgrad.torch.ops.table.broadcasting import in_float
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.promotions import in_float
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.views import wrap_dim
 from fgrad.torch.random.scalars import not_implemented

@@ -12,6 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import is_half
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch.ops.creation.copying import elements
 from fgrad.torch.ops.creation.creation import tensor_from_array
@@ -19,7 +20,7 @@ from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.linalg.products import matmul
 from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, reduced_count, static_dims, sum
-from fgrad.torch.ops.table.kinds import check_kinds, is_half, kind
+from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite

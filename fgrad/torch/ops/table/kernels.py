@@ -10,12 +10,7 @@ from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.kinds import (
-    check_floating as check_floating,
-    check_wide as check_wide,
-    is_half as is_half,
-    single as single,
-)
+from fgrad.torch.ops.table.kinds import check_floating as check_floating, check_wide as check_wide, single as single
 from fgrad.torch.ops.table.table import RowOptions, composite, operation, operation_of
 
 NAMESPACE = "nn.functional"

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import bool_, from_numpy
+from fgrad.mutable.types.dtypes import bool_, is_half
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch.random.scalars import not_implemented
 
@@ -61,11 +61,6 @@ def check_wide(kernel: str, x: Any) -> None:
     """Raise PyTorch's error for all but real floating-point numbers of 32 bits or more."""
     if x.dtype.itemsize < 4 or kind(x) != "f":
         raise not_implemented(kernel, x.dtype)
-
-
-def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is floating-point with 16 bits."""
-    return dtype.itemsize == 2 and from_numpy(dtype).is_floating_point
 
 
 def single(function: Callable[..., Any]) -> Callable[..., Any]:

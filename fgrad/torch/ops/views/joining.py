@@ -13,8 +13,8 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import channels_last
+from fgrad.torch.ops.table.broadcasting import common
 from fgrad.torch.ops.table.outputs import JOINED
-from fgrad.torch.ops.table.promotions import common
 from fgrad.torch.ops.table.table import Arrays, composite, operation, operation_of, run_into
 from fgrad.torch.ops.views.reshaping import atleast_1d, atleast_2d, atleast_3d, check_tensors
 from fgrad.torch.ops.views.views import reshape, wrap_dim

@@ -9,7 +9,7 @@ from fgrad import errors
 from fgrad.graph.check import check
 from fgrad.graph.graph import Builder, Graph, evaluate
 from fgrad.passes.local import tangent_type
-from fgrad.passes.walks import backward, forward, pullback, transpose
+from fgrad.passes.vjp import backward, forward, pullback, transpose
 from fgrad.record.stager import stage_closed
 
 pytestmark = pytest.mark.fast
