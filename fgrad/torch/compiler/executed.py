@@ -15,6 +15,12 @@ must not happen:
 
 A call of which not all values are read from its own last outputs holds views of all arrays while it runs, so that none
 of them is gone.
+
+NOTE [Out of memory]
+XLA runs out of memory when the donated arrays are gone, and gives arrays that are errors.  But a program says what it
+needs before it runs: beside its inputs the outputs that take over no memory, and one block for all that is between.  So
+one that needs more than can be allocated is refused, in PyTorch's words, while everything is as before the call; a step
+can be tried again with a smaller batch.  A program that needs little is not asked about.
 """
 
 from collections import deque
@@ -30,7 +36,10 @@ from jax import jit
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import checks_each_primitive, copied, is_array, widely
+from fgrad.mutable.values.capacity import check_room, room
 
+#: a program that needs fewer bytes is not asked whether there are so many
+_LITTLE = 1 << 26
 #: the references that are counted of an array in a tuple
 _ALONE = next(map(getrefcount, (np.empty(1),)))
 
@@ -63,7 +72,8 @@ class Execution:
         self._flat: Sequence[int] = [places[i] for i in range(len(graph.outputs))]
         #: the places of outputs among those that are not given together
         self.rest: dict[int, int] = {output: i for i, output in enumerate(rest)}
-        self._met: set[Any] = set()
+        #: how many bytes it needs, by the classes and settings that it was called with
+        self._needs: dict[Any, int] = {}
 
     def __call__(self, written: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
         """The outputs for arrays that stay as they are, and that one other holds each."""
@@ -92,17 +102,38 @@ class Execution:
 
         It gives the new values of the written arrays, the gradients, and the rest.  The written arrays are gone then,
         but for those of which somebody holds a view.
+
+        Raises:
+          RuntimeError: it needs more memory than there is; nothing has changed.
         """
         held = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
         runs = zip(starmap(self._run, ((written, others),)), (calls,), strict=False)
         met = _settings(), *map(type, others)
         call = widely if self._wide else _called
-        if met in self._met:
-            call(latest.extend, runs)
-        else:
+        need = self._needs.get(met)
+        if need is None:
+            need = call(self._need, written, others)
+            _check_need(need, written)
             _uninterrupted(lambda: call(latest.extend, runs))
-            self._met.add(met)
+            self._needs[met] = need
+        else:
+            _check_need(need, written)
+            call(latest.extend, runs)
         del held
+
+    def _need(self, written: Sequence[Any], others: Sequence[Any]) -> int:
+        """How many bytes the program allocates when it runs; this compiles it, and JAX keeps what it has compiled."""
+        sizes = self._run.lower(written, others).compile().memory_analysis()
+        if sizes is None:  # this back end does not say
+            return 0
+        return sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+
+
+def _check_need(need: int, written: Sequence[Any]) -> None:
+    """Raise PyTorch's error if there are not so many bytes once the calls before have ended."""
+    if need > _LITTLE and need > room():
+        jax.block_until_ready(written)
+        check_room(need, room())
 
 
 def _called(function: Callable[..., Any], *args: Any) -> Any:
