@@ -310,3 +310,13 @@ def test_settings_of_jax_that_change_between_calls(setting):
         for each in (found, other, found, other):
             each.step(torch.tensor(X))
     found.same_as(other)
+
+
+def test_a_program_whose_gradients_are_read_after_each_step_donates_nothing():
+    found, other = begun()
+    for _ in range(40):
+        for each in (found, other):
+            each.step(torch.tensor(X))
+        assert found.w.grad.tolist() == pytest.approx(other.w.grad.tolist(), rel=1e-5)
+    assert not is_steady(found.step)
+    found.same_as(other)
