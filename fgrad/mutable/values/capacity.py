@@ -6,8 +6,10 @@ Source: PyTorch's ``c10/core/impl/alloc_cpu.cpp`` and ``aten/src/ATen/EmptyTenso
 """
 
 import os
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -32,14 +34,27 @@ def memory() -> int:
         return ADDRESSES
 
 
-def check_room(size: int) -> None:
+def room() -> int:
+    """How many bytes this process can still allocate at once, where the system limits its addresses."""
+    try:
+        limit = re.search(r"Max address space +(\d+)", Path("/proc/self/limits").read_text())
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return memory()
+    return memory() if limit is None else min(memory(), int(limit[1]) - pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def check_room(size: int, most: int | None = None) -> None:
     """Raise PyTorch's error for a number of bytes that cannot be allocated.
 
+    Arguments:
+      most: how many can be, if not as many as the machine has.
+
     Raises:
-      RuntimeError: it is negative, or more than the machine has.
+      RuntimeError: it is negative, or more than that.
       ValueError: it has more than 64 bits.
     """
-    if 0 <= size <= memory():
+    if 0 <= size <= (memory() if most is None else most):
         return
     if not -LARGEST - 1 <= size <= LARGEST:
         raise ValueError("Overflow when unpacking long long")

@@ -14,7 +14,14 @@ must not happen:
   in a thread of its own, since signals are handled in the main one only, and is waited for.
 
 A call of which not all values are read from its own last outputs holds views of all arrays while it runs, so that none
-of them is gone.
+of them is gone: XLA copies them.  Where that happens again and again, because somebody reads gradients after each step,
+the program is compiled once more, and donates nothing.
+
+NOTE [Out of memory]
+XLA runs out of memory when the donated arrays are gone, and gives arrays that are errors.  But a program says what it
+needs before it runs: beside its inputs the outputs that take over no memory, and one block for all that is between.  So
+one that needs more than can be allocated is refused, in PyTorch's words, while everything is as before the call; a step
+can be tried again with a smaller batch.  A program that needs little is not asked about.
 """
 
 from collections import deque
@@ -30,7 +37,12 @@ from jax import jit
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
+from fgrad.mutable.values.capacity import check_room, room
 
+#: a program that needs fewer bytes is not asked whether there are so many
+_LITTLE = 1 << 26
+#: so many calls of a program that donates are worth their copies more than another compilation
+_PATIENCE = 16
 #: the references that are counted of an array in a tuple
 _ALONE = next(map(getrefcount, (np.empty(1),)))
 
@@ -57,21 +69,33 @@ class Execution:
             outs = evaluate(graph, [values[i] for i in order])
             return tuple(outs[:count]), tuple([outs[i] for i in gradients]), tuple([outs[i] for i in rest])
 
-        self._run: Any = jit(run, donate_argnums=(0,), keep_unused=True) if written else jit(run)
-        self._wide: bool = graph.wide
+        wide = graph.wide
+        self._keeping: _Compiled = _Compiled(jit(run), wide)
+        self._donating: _Compiled = self._keeping
+        if written:
+            self._donating = _Compiled(jit(run, donate_argnums=(0,), keep_unused=True), wide)
+        #: so many calls more copy what they are given, before the program is compiled once more for such calls
+        self._patience: int = _PATIENCE if written else 0
         places = {output: i for i, output in enumerate((*range(count), *gradients, *rest))}
         self._flat: Sequence[int] = [places[i] for i in range(len(graph.outputs))]
         #: the places of outputs among those that are not given together
         self.rest: dict[int, int] = {output: i for i, output in enumerate(rest)}
-        self._met: set[Any] = set()
 
     def __call__(self, written: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for arrays that stay as they are, and that one other holds each."""
+        """The outputs for arrays that stay as they are, and that one other holds each.
+
+        Raises:
+          RuntimeError: it needs more memory than there is.
+        """
+        if not self._patience:
+            self._keeping.check(written, others)
+            return self.flat(self._keeping.call(self._keeping.function, written, others))
+        self._patience -= 1
         outs: deque[Any] = deque(maxlen=1)
         written = self.unshared(written, 1)
-        held = [np.asarray(x) for x in written]
+        views = [np.asarray(x) for x in written]
         self.into(outs, 0, written, others)
-        del held
+        del views
         return self.flat(outs[0][0])
 
     def flat(self, outs: Sequence[Sequence[Any]]) -> Sequence[Any]:
@@ -85,24 +109,61 @@ class Execution:
         counts = [*map(getrefcount, arrays)]
         if max(counts, default=0) <= _ALONE + holders and all(map(is_array, arrays)):
             return arrays
-        return (with_x64 if self._wide else _called)(_copies, arrays, counts, _ALONE + holders)
+        return self._donating.call(_copies, arrays, counts, _ALONE + holders)
 
     def into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
         """Run, and put what it gives into ``latest``, with a number: both are done or, where a signal comes, neither.
 
         It gives the new values of the written arrays, the gradients, and the rest.  The written arrays are gone then,
         but for those of which somebody holds a view.
+
+        Raises:
+          RuntimeError: it needs more memory than there is; nothing has changed.
         """
-        held = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
-        runs = zip(starmap(self._run, ((written, others),)), (calls,), strict=False)
-        met = _settings(), *map(type, others)
-        call = with_x64 if self._wide else _called
-        if met in self._met:
-            call(latest.extend, runs)
+        views = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
+        program = self._donating
+        runs = zip(starmap(program.function, ((written, others),)), (calls,), strict=False)
+        if program.check(written, others):
+            program.call(latest.extend, runs)
         else:
-            _uninterrupted(lambda: call(latest.extend, runs))
-            self._met.add(met)
-        del held
+            _uninterrupted(lambda: program.call(latest.extend, runs))
+        del views
+
+
+class _Compiled:
+    """A function under ``jit``, and what it needs.
+
+    Attributes:
+      call: calls a function with the types that JAX has to have for it.
+    """
+
+    def __init__(self, function: Any, wide: bool):
+        self.function: Any = function
+        self.call: Callable[..., Any] = with_x64 if wide else _called
+        #: in bytes, by the settings and the classes of the arguments
+        self._needs: dict[Any, int] = {}
+
+    def check(self, written: Sequence[Any], others: Sequence[Any]) -> bool:
+        """Whether it was checked with arguments of such classes under such settings before.
+
+        Raises:
+          RuntimeError: it needs more memory than there is once the calls before have ended (NOTE [Out of memory]).
+        """
+        met = _settings(), *map(type, others)
+        known = self._needs.get(met)
+        need = self.call(self._need, written, others) if known is None else known
+        if need > _LITTLE and need > room():
+            jax.block_until_ready(written)
+            check_room(need, room())
+        self._needs[met] = need
+        return known is not None
+
+    def _need(self, written: Sequence[Any], others: Sequence[Any]) -> int:
+        """How many bytes it allocates when it runs; it is compiled for that, and JAX keeps what it has compiled."""
+        sizes = self.function.lower(written, others).compile().memory_analysis()
+        if sizes is None:  # this back end does not say
+            return 0
+        return sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
 
 
 def _called(function: Callable[..., Any], *args: Any) -> Any:

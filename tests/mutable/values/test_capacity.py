@@ -36,6 +36,18 @@ def test_there_is_room_for_nothing_and_for_all_there_is():
     check_room(capacity.memory())
 
 
+def test_there_is_less_room_where_addresses_are_limited(monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(capacity, "memory", lambda: 1 << 47)
+    assert capacity.room() <= 1 << 47
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 46, limits[1]))
+        assert 0 < capacity.room() < 1 << 46
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
 @pytest.mark.parametrize(
     ("sizes", "strides", "offset", "wanted"),
     [

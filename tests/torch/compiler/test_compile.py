@@ -322,7 +322,7 @@ def test_an_interrupt_while_the_program_runs_changes_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     (first, *_) = [each for each in programs(step) if each.refused is None]
-    monkeypatch.setattr(first.execution, "_run", interrupted)
+    monkeypatch.setattr(first.execution._donating, "function", interrupted)
     with pytest.raises(KeyboardInterrupt):
         step(*program.batches[0])
     same(program.state(), before, exact=True)

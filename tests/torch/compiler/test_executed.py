@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.torch.compiler import executed
 from tests.torch.compiler.test_compile import programs
 from tests.torch.compiler.test_steady import X, begun, is_steady
 
@@ -247,3 +248,75 @@ def test_an_interrupt_in_the_first_call_waits_for_it(monkeypatch):
     assert w.tolist() == [1, 1] and w._version == 1
     step()
     assert w.tolist() == [2, 2] and w._version == 2 and is_steady(step)
+
+
+@pytest.mark.parametrize("calls", [0, 4])
+def test_a_program_that_needs_more_memory_than_there_is_changes_nothing(monkeypatch, calls):
+    w = torch.zeros(64, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+
+    @torch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (w * x).sort(1).values.square().mean() + w.sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    for _ in range(4):
+        step(torch.ones(2, 64))
+    for _ in range(calls):
+        step(torch.ones(1 << 10, 64))
+
+    before = w.tolist(), optimizer.state[w]["momentum_buffer"].tolist(), w._version
+    monkeypatch.setattr(executed, "_LITTLE", 1 << 16)
+    monkeypatch.setattr(executed, "room", lambda: 1 << 16)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="DefaultCPUAllocator: can't allocate memory: you tried to allocate"):
+            step(torch.ones(1 << 10, 64))
+        assert (w.tolist(), optimizer.state[w]["momentum_buffer"].tolist(), w._version) == before
+    step(torch.ones(2, 64))
+    assert w._version == before[2] + 1
+    monkeypatch.undo()
+    step(torch.ones(1 << 10, 64))
+    assert w._version == before[2] + 2
+
+
+def test_data_of_an_array_that_was_taken_out_of_a_tensor_is_deleted():
+    found, other = begun()
+    data = found.w._storage.array.addressable_data(0)
+    for each in (found, other):
+        each.step(torch.tensor(X))
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(data)
+    found.same_as(other)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda: jax.default_matmul_precision("highest"),
+        lambda: jax.enable_x64(True),
+        lambda: jax.debug_nans(True),
+        jax.disable_jit,
+    ],
+)
+def test_settings_of_jax_that_change_between_calls(setting):
+    found, other = begun()
+    for _ in range(2):
+        with setting():
+            for each in (found, other, found, other):
+                each.step(torch.tensor(X))
+        for each in (found, other, found, other):
+            each.step(torch.tensor(X))
+    found.same_as(other)
+
+
+def test_a_program_whose_gradients_are_read_after_each_step_donates_nothing():
+    found, other = begun()
+    for _ in range(40):
+        for each in (found, other):
+            each.step(torch.tensor(X))
+        assert found.w.grad.tolist() == pytest.approx(other.w.grad.tolist(), rel=1e-5)
+    assert not is_steady(found.step)
+    found.same_as(other)

@@ -12,7 +12,6 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.functional import windows
-from fgrad.torch.nn.functional.pooling import picked
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
@@ -61,12 +60,12 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
     outer = image.shape[:2]
     covered = flat.reshape(*outer, *output_size, math.prod(kernel_size))
     pixels = image.reshape(*outer, math.prod(sizes))
-    at = windows.largest(picked(lax.stop_gradient(pixels), covered))
+    at = windows.largest(windows.picked(lax.stop_gradient(pixels), covered))
     # a maximum, because it ends without reshaping: backward saves the result itself
     indices = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
     if not batched:
         indices, pixels = indices[0], pixels[0]
-    return picked(pixels, indices), indices
+    return windows.picked(pixels, indices), indices
 
 
 def _pooled(

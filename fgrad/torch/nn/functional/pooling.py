@@ -123,6 +123,9 @@ def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, d
     sizes = _check(name, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     if input.dtype == np.bool_ or input.dtype.kind == "c":
         raise NotImplementedError(f"\"{name}\" not implemented for '{from_numpy(input.dtype).scalar_name}'")
+    strided = windows.Strided.of(input.shape[-dims:], sizes, kernel_size, stride, padding, dilation)
+    if strided is not None:
+        return strided.pooled(input)
     along = [
         windows.regular(n, count, k, s, p, d)
         for n, count, k, s, p, d in zip(input.shape[-dims:], sizes, kernel_size, stride, padding, dilation, strict=True)
@@ -137,13 +140,7 @@ def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
     shaped = table.shaped(sizes)
     indices = shaped.largest(shaped.gather(lax.stop_gradient(image), windows.lowest(input.dtype)))
     # gathered by the indices that are returned, so that backward saves these
-    return picked(image, indices), indices
-
-
-def picked(image: Any, indices: Any) -> Any:
-    """The elements of flattened images at indices, in the indices' shape."""
-    flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
-    return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
+    return windows.picked(image, indices), indices
 
 
 _MAX_POOL = operation_of(_max_pool)

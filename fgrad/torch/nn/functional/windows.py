@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from jax import numpy as jnp
+from jax import lax, numpy as jnp
 
+from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.torch.ops.reductions.extrema import index_of_largest
 
@@ -66,12 +67,76 @@ class Table:
         if not 0 < width <= SMALL:
             rows = np.arange(math.prod(outputs)).reshape(outputs)
             return jnp.take(self.flat_indices.reshape(-1), rows * width + largest(window), mode="clip")
-        best, index = window[..., 0], jnp.broadcast_to(self.flat_indices[..., 0], window.shape[:-1])
-        for i in range(1, width):  # only a NaN differs from itself
-            other = window[..., i]
-            better = (other > best) | (other != other)
-            best, index = jnp.where(better, other, best), jnp.where(better, self.flat_indices[..., i], index)
-        return index
+        return largest_of([(window[..., i], self.flat_indices[..., i]) for i in range(width)])[1]
+
+
+@frozen
+class Strided:
+    """Windows at regular steps that nothing cuts off: for each place in a window, every so many elements of the image.
+
+    Attributes:
+      axes: of each axis the number of windows, their size, their step, and the dilation.
+    """
+
+    axes: Sequence[Ints]
+
+    @classmethod
+    def of(
+        cls, sizes: Ints, counts: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
+    ) -> "Strided | None":
+        """The windows of an image, where they are such, and small."""
+        axes = tuple(zip(counts, kernel, stride, dilation, strict=True))
+        ends = [(count - 1) * step + (size - 1) * apart for count, size, step, apart in axes]
+        is_cut = any(padding) or any(end >= n for end, n in zip(ends, sizes, strict=True))
+        return None if is_cut or math.prod(kernel) > SMALL else cls(axes)
+
+    def pooled(self, image: Any) -> tuple[Any, Any]:
+        """The largest element of each window, and its flat index.
+
+        Nothing is gathered.  Backward puts what comes where the indices say, all images in one flat array: XLA makes a
+        table of places for any other.
+        """
+        largest, indices = self._largest(lax.stop_gradient(image))
+        outer = image.shape[: image.ndim - len(self.axes)]
+        count, size = math.prod(outer), math.prod(image.shape[len(outer) :])
+
+        def maximum(image: Any, largest: Any, indices: Any) -> Any:
+            return largest
+
+        def vjp(ct: Any, out: Any, image: Any, largest: Any, indices: Any) -> tuple[Any, None, None]:
+            starts = np.arange(0, count * size, size).reshape(*outer, *[1] * len(self.axes))
+            at, flat = jnp.ravel(indices + starts), jnp.zeros(count * size, ct.dtype)
+            return flat.at[at].add(jnp.ravel(ct), mode="promise_in_bounds").reshape(image.shape), None, None
+
+        def jvp(tangents: Any, out: Any, image: Any, largest: Any, indices: Any) -> Any:
+            return picked(tangents[0].reshape(*outer, size), indices)
+
+        return define_rule(maximum, vjp=vjp, jvp=jvp)(image, largest, indices), indices
+
+    def _largest(self, image: Any) -> tuple[Any, Any]:
+        sizes = image.shape[image.ndim - len(self.axes) :]
+        flat_indices = np.arange(math.prod(sizes)).reshape(sizes)
+        along = [
+            [slice(at, at + (count - 1) * step + 1, step) for at in range(0, size * apart, apart)]
+            for count, size, step, apart in self.axes
+        ]
+        return largest_of([(image[(..., *part)], flat_indices[part]) for part in itertools.product(*along)])
+
+
+def picked(image: Any, indices: Any) -> Any:
+    """The elements of flattened images at indices, in the indices' shape."""
+    flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
+    return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
+
+
+def largest_of(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """The largest of elements in several arrays, and its index: the first of several, or the last NaN."""
+    (best, first), *others = parts
+    index = jnp.broadcast_to(first, best.shape)
+    for element, at in others:  # only a NaN differs from itself
+        better = (element > best) | (element != element)
+        best, index = jnp.where(better, element, best), jnp.where(better, at, index)
+    return best, index
 
 
 def table(sizes: Ints, windows: Sequence[Windows]) -> Table:
