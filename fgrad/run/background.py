@@ -26,7 +26,7 @@ from fgrad.jaxcore import ShapedArray, with_x64
 
 
 class Compilation:
-    """A function that ``jax.jit`` has given, and whether it is ready to be called: compiled, or given up.
+    """A function that ``jax.jit`` returned, and whether it is ready to be called: compiled, or given up.
 
     Attributes:
       seconds: what compiling it in the background has taken.
@@ -84,12 +84,12 @@ def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
 
 
 def begun(
-    found: Compilation | None, compile: Compile, program: Callable[[], Any], types: Sequence[ShapedArray]
+    running: Compilation | None, compile: Compile, program: Callable[[], Any], types: Sequence[ShapedArray]
 ) -> Compilation:
     """What has been begun already, or begin now; who waits for a program does not wait for the background's turn."""
-    if found is None or (compile is when_called and not found.ready):
+    if running is None or (compile is when_called and not running.ready):
         return compile(program(), types)
-    return found
+    return running
 
 
 def wait_for_compilations() -> None:

@@ -23,7 +23,7 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         super().__init__()
         self.limit = limit
         self._sizes: dict[Key, int] = {}
-        self._held = 0
+        self._total = 0
         self._lock = Lock()
         _caches.append(self)
 
@@ -33,22 +33,22 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         with self._lock:
             if key not in self._sizes:
                 self._sizes[key] = size  # before the value: what is kept has a size, also where a signal comes between
-                self._held += size
-            found = self.setdefault(key, value)
+                self._total += size
+            kept = self.setdefault(key, value)
             self._shrink()  # a call: see NOTE [Signals]
-            return found
+            return kept
 
     def _shrink(self) -> None:
-        while self._held > self.limit * ENTRY and len(self) > 1:
+        while self._total > self.limit * ENTRY and len(self) > 1:
             oldest = next(iter(self))
             del self[oldest]
-            self._held -= self._sizes.pop(oldest)
+            self._total -= self._sizes.pop(oldest)
 
     def clear(self) -> None:
         with self._lock:
             super().clear()
             self._sizes.clear()
-            self._held = 0
+            self._total = 0
 
 
 def clear_all() -> None:

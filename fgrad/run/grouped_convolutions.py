@@ -82,9 +82,9 @@ def lowered(op: Op) -> Callable[..., Any] | None:
             x = lax.reshape(x, (n, features, c, *x.shape[2:]))
         w = lax.reshape(w, (groups, outputs, *w.shape[1:]))
         read = [_read(x, offset, steps, strides, lengths) for offset in offsets]
-        found = (_over_places if by_taps else _over_elements)(read, w)
-        found = lax.reshape(found, (n, groups * outputs, *counts))
-        return lax.transpose(found, np.argsort(out_spec))
+        result = (_over_places if by_taps else _over_elements)(read, w)
+        result = lax.reshape(result, (n, groups * outputs, *counts))
+        return lax.transpose(result, np.argsort(out_spec))
 
     def as_it_stands(x: Any, w: Any) -> Any:
         return op.primitive.bind(x, w, **params)
@@ -115,8 +115,8 @@ def _over_places(read: Sequence[Any], w: Any) -> Any:
     if groups == 1:
         rows = lax.broadcast_in_dim(lax.squeeze(matrix, (0,)), (n, outputs, c * len(read)), (1, 2))
         return lax.expand_dims(lax.dot_general(rows, lax.squeeze(columns, (1,)), (((2,), (1,)), ((0,), (0,)))), (1,))
-    found = lax.dot_general(matrix, columns, (((2,), (2,)), ((0,), (1,))))  # [g, o, n, ...]
-    return lax.transpose(found, (2, 0, 1, 3))
+    result = lax.dot_general(matrix, columns, (((2,), (2,)), ((0,), (1,))))  # [g, o, n, ...]
+    return lax.transpose(result, (2, 0, 1, 3))
 
 
 def _over_elements(read: Sequence[Any], w: Any) -> Any:
@@ -132,8 +132,8 @@ def _over_elements(read: Sequence[Any], w: Any) -> Any:
         return _stacked(sums, 3)
     rows = lax.reshape(_stacked(read, 1), (n, len(read), groups, c * math.prod(taps)))
     matrix = lax.reshape(w, (groups, outputs, c * math.prod(taps)))
-    found = lax.dot_general(matrix, rows, (((2,), (3,)), ((0,), (2,))))  # [g, o, n, results]
-    return lax.transpose(found, (2, 0, 1, 3))
+    result = lax.dot_general(matrix, rows, (((2,), (3,)), ((0,), (2,))))  # [g, o, n, results]
+    return lax.transpose(result, (2, 0, 1, 3))
 
 
 def _stacked(parts: Sequence[Any], axis: int) -> Any:

@@ -56,18 +56,18 @@ def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]
     compute = _compute(op, kernel_of)
     if compute is None:
         return op.bind(inputs)
-    found = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, op.in_types, strict=True)])
-    return found if isinstance(found, list) else (_whole(found, op.out_types[0]),)
+    result = compute(*[np.asarray(x, t.dtype) for x, t in zip(inputs, op.in_types, strict=True)])
+    return result if isinstance(result, list) else (_broadcast(result, op.out_types[0]),)
 
 
 def _compute(op: Op, kernel_of: KernelOf) -> Compute | None:
     """How NumPy computes an operation; None if it has no kernel or would take too long."""
-    found = kernel_of(op)
+    kernel = kernel_of(op)
     largest = max([t.size for t in (*op.in_types, *op.out_types)])
-    return None if found is None or largest > LARGEST or found.excess * largest > EXCESS else found.compute
+    return None if kernel is None or largest > LARGEST or kernel.excess * largest > EXCESS else kernel.compute
 
 
-def _whole(value: Any, type: ShapedArray) -> np.ndarray:
+def _broadcast(value: Any, type: ShapedArray) -> np.ndarray:
     """A value with the axes that a kernel leaves to be broadcast."""
     array = np.asarray(value, type.dtype)
     return array if array.shape == type.shape else np.broadcast_to(array, type.shape)

@@ -1,7 +1,6 @@
 """Powers and roots, and the decomposition into mantissa and exponent."""
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,26 +23,26 @@ from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composi
 _SPECIAL = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 
 
-def _repeated_product(x: Any, exponent: float) -> Any:
-    if kind(x) == "f" and exponent in (0.5, -0.5):
-        return lax.sqrt(x) if exponent > 0 else lax.rsqrt(x)
-    if exponent == 0:
-        return lax.full_like(x, 1)
-    power = x
-    for _ in range(int(abs(exponent)) - 1):
-        power = power * x
-    return power if exponent > 0 else 1 / power
-
-
 def _power_of(exponent: float) -> Any:
-    """The function that raises to a constant power; its pull-back reads the base."""
+    """The function that raises to a constant power by products or roots; its pull-back reads the base."""
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         if exponent == 0:
             return (lax.full_like(x, 0),)
-        return (ct * (exponent * _constant_power(x, exponent - 1)),)
+        return (ct * (exponent * (x if exponent == 2 else _constant_power(x, exponent - 1))),)
 
-    return derivative(pullback)(partial(_repeated_product, exponent=exponent))
+    @derivative(pullback)
+    def power(x: Any) -> Any:
+        if kind(x) == "f" and exponent in (0.5, -0.5):
+            return lax.sqrt(x) if exponent > 0 else lax.rsqrt(x)
+        if exponent == 0:
+            return lax.full_like(x, 1)
+        product = x
+        for _ in range(int(abs(exponent)) - 1):
+            product = product * x
+        return product if exponent > 0 else 1 / product
+
+    return power
 
 
 def _constant_power(x: Any, exponent: float) -> Any:
