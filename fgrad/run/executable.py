@@ -47,11 +47,8 @@ from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, foll
 from fgrad.run.prices import Kind, Size, prices
 from fgrad.run.stretches import Stretches, cut
 
+#: executables that are kept
 PROGRAM_LIMIT = 4096
-#: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
-FEW_OUTPUTS = 32
-#: how often XLA may be slower than NumPy was before NumPy keeps a graph
-TRIALS = 4
 
 ops.enter_lowering(primitive("conv_general_dilated"), lowered)
 
@@ -207,7 +204,7 @@ class Executable(Follower):
         self._trials += 1
         if took < self._fastest:
             self._new, self.compiled = None, self._xla
-        elif self._trials == TRIALS:
+        elif self._trials == active().trials:
             self.numpy, self._waits = run, True
         else:
             return outs
@@ -294,7 +291,7 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
 def long_runs(graph: Graph, policy: Policy) -> float:
     """How often a long graph is run in stretches before it is compiled whole; 0 of one that is not long."""
     # to XLA a graph is as long as its nodes are many, and longer where it computes many outputs each from the start
-    lengths = len(graph.nodes) * (1 + len(graph.outputs) // FEW_OUTPUTS) // policy.stretch
+    lengths = len(graph.nodes) * (1 + len(graph.outputs) // policy.outputs) // policy.stretch
     return policy.long_runs * lengths**2 if lengths else 0
 
 

@@ -80,6 +80,10 @@ class Policy:
     stretch_runs: float = 16
     #: runs in stretches of a graph of one stretch before it is compiled whole, which takes time with the square of it
     long_runs: float = 32
+    #: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
+    outputs: int = 32
+    #: how often XLA may be slower than NumPy was before NumPy keeps a graph: one slow run may be the machine's
+    trials: int = 4
 
 
 _NUMPY = Pace(

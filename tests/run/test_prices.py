@@ -13,8 +13,8 @@ import fgrad
 from fgrad.jaxcore import ShapedArray
 from fgrad.record.stager import stage_closed
 from fgrad.run.background import wait_for_compilations
-from fgrad.run.executable import TRIALS, Executable
-from fgrad.run.policy import POLICIES, Policy, operations
+from fgrad.run.executable import Executable
+from fgrad.run.policy import POLICIES, Policy, active, operations
 from fgrad.run.prices import LEAST, Kind, Prices, Size
 
 DEFAULT = POLICIES["default"]
@@ -52,7 +52,7 @@ def test_the_faster_one_keeps_it(fastest: float, numpys: bool):
     runs = square()
     run(runs)
     runs._unspent, runs._fastest = 0.0, fastest
-    run(runs, 2 + TRIALS)
+    run(runs, 2 + active().trials)
     assert (runs.numpy is not None) == numpys
     assert (runs.compiled is not None) != numpys
     run(runs)
@@ -62,7 +62,7 @@ def test_another_policy_begins_anew():
     runs = square()
     run(runs)
     runs._unspent, runs._fastest = 0.0, 1e-9
-    run(runs, 2 + TRIALS)
+    run(runs, 2 + active().trials)
     with fgrad.policy(Policy(operations=evolve(DEFAULT.operations, rent=0, runs=1, numpy_runs=1))):
         run(runs, 3)
         assert runs.compiled is not None
