@@ -116,6 +116,11 @@ def _step(sizes: tuple[int, ...], batch: int, wanted: float) -> Mutable:
     return Mutable(f"training step of the {'-'.join(map(str, sizes))} MLP, batch {batch}", make, wanted)
 
 
+STEPS = (
+    _step((16, 16, 16, 10), 8, 1.3),
+    _step((784, 256, 256, 10), 128, 1.0),
+    _step((1024, 1024, 1024, 10), 256, 1.0),
+)
 PROGRAMS = (
     _operation("product", lambda torch, x, y: x * y),
     _operation("matrix product", lambda torch, x, y: x @ y),
@@ -131,7 +136,5 @@ PROGRAMS = (
     _mixed_chain(1000, 1.2),
     _mixed_chain(100_000, 0.8),
     _mixed_chain(4_000_000, 0.7),
-    _step((16, 16, 16, 10), 8, 1.3),
-    _step((784, 256, 256, 10), 128, 1.0),
-    _step((1024, 1024, 1024, 10), 256, 1.0),
+    *STEPS,
 )

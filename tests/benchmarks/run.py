@@ -29,7 +29,7 @@ import fgrad.numpy as fnp  # noqa: E402
 import fgrad.torch  # noqa: E402
 from tests.benchmarks import captured, measured, mutable, networks, operations, programs  # noqa: E402
 from tests.benchmarks.measured import Row  # noqa: E402
-from tests.benchmarks.side_by_side import SHORTER, Awaited, ratio  # noqa: E402
+from tests.benchmarks.side_by_side import SHORTER, Awaited, per_call, ratio, repeated  # noqa: E402
 
 #: calls between two changes of what is measured
 REPEATED = 200
@@ -264,6 +264,26 @@ def mutable_layer(rounds: int, seconds: float) -> list[Row]:
     return rows
 
 
+def reproducible(rounds: int, seconds: float) -> list[Row]:
+    """What equal bits at every call cost a training step: both policies one after the other, for each begins anew."""
+
+    def steady(chosen: str, program: mutable.Mutable) -> float:
+        with fgrad.policy(chosen):
+            step = program.make(fgrad.torch)
+            call = lambda: Awaited(step())  # noqa: E731
+            for _ in range(WARM_UP):
+                call()
+            count = repeated(call, seconds)
+            return statistics.median(per_call(call, count) for _ in range(rounds)) * 1e6
+
+    rows = []
+    for program in mutable.STEPS:
+        a, b = (steady(chosen, program) for chosen in ("reproducible", "default"))
+        detail = f"{a:.0f} / {b:.0f} us"
+        rows.append(Row(f"{program.name}, reproducible policy", "the default policy", a / b, None, detail))
+    return rows
+
+
 def single_operations(rounds: int) -> list[Row]:
     """Each operation on 32x32 matrices against PyTorch eager."""
     if torch is None:
@@ -377,6 +397,7 @@ def main() -> None:
         lambda: namespaces(rounds, seconds),
         lambda: mutable_layer(rounds, seconds),
         lambda: summary(single_operations(rounds)),
+        lambda: reproducible(rounds, seconds),
         lambda: noting_lines(rounds, seconds),
         lambda: captured.rows(rounds, seconds, torch),
         lambda: [] if torch is None else list(networks.rows(list(networks.NETWORKS), 20 if options.quick else 100)),
