@@ -161,8 +161,8 @@ def run_backward(
         task.modes.update(grad=create_graph, differentiated=True)
         _walk(task, ready, captured)  # a call: see NOTE [Signals]
     finally:
+        running.tasks = before  # before the first call here, after which a signal may be raised
         task.modes.update(grad=grad_mode, differentiated=differentiated)
-        running.tasks = before
         for node in task.held:
             node.release(task.source)
     if fusible is not None:
