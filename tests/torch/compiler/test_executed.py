@@ -224,6 +224,10 @@ def test_signals_at_any_time_leave_a_step_made_or_not():
                     signal.setitimer(signal.ITIMER_REAL, 0)
                 except KeyboardInterrupt:
                     pass
+                except RecursionError as error:
+                    # a signal inside JAX's cache of functions leaves an entry that it takes for its own caller
+                    assert "Recursively calling" in str(error)
+                    jax.clear_caches()
                 count = w._version
                 assert (w == count).all() and (twice == 2 * count).all() and twice._version == count
     finally:

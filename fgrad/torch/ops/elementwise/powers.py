@@ -32,7 +32,7 @@ def _power_of(exponent: float) -> Any:
         return (ct * (exponent * (x if exponent == 2 else _constant_power(x, exponent - 1))),)
 
     @derivative(pullback)
-    def power(x: Any) -> Any:
+    def pow(x: Any) -> Any:
         if kind(x) == "f" and exponent in (0.5, -0.5):
             return lax.sqrt(x) if exponent > 0 else lax.rsqrt(x)
         if exponent == 0:
@@ -42,23 +42,23 @@ def _power_of(exponent: float) -> Any:
             product = product * x
         return product if exponent > 0 else 1 / product
 
-    return power
+    return pow
 
 
 def _constant_power(x: Any, exponent: float) -> Any:
     """``x ** exponent`` with a constant exponent."""
     if exponent in _SPECIAL and (float(exponent).is_integer() or kind(x) == "f"):
         return _power_of(exponent)(x)
-    return _power(x, lax.full_like(x, exponent))
+    return _pow(x, lax.full_like(x, exponent))
 
 
 def _base_gradient(ct: Any, x: Any, exponent: Any) -> Any:
     # the factor is also zeroed, so that the transpose is zero there too
-    slope = jnp.where(exponent == 0, 0, exponent * _power(x, exponent - 1))
+    slope = jnp.where(exponent == 0, 0, exponent * _pow(x, exponent - 1))
     return jnp.where(exponent == 0, 0, ct * slope)
 
 
-def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
+def _pow_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
     if kind(x) == "c":
         is_zero = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
     else:
@@ -67,8 +67,8 @@ def _power_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]
     return _base_gradient(ct, x, exponent), jnp.where(is_zero, 0, ct * slope)
 
 
-@derivative(_power_pullback)
-def _power(x: Any, exponent: Any) -> Any:
+@derivative(_pow_pullback)
+def _pow(x: Any, exponent: Any) -> Any:
     power = jnp.power(x, exponent)
     # by logarithms a power of a complex zero would be NaN
     return jnp.where((x == 0) & (lax.real(exponent) > 0), 0, power) if kind(x) == "c" else power
@@ -86,7 +86,7 @@ def _any_power(x: Any, exponent: Any) -> Any:
         check_kinds("pow", "i", x)
         check_broadcast(x, exponent)
         return _integer_power(x, exponent)
-    return _power(x, exponent)
+    return _pow(x, exponent)
 
 
 @overload("pow", "PowBackward0", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, kept=("self",))
