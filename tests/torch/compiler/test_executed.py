@@ -225,9 +225,11 @@ def test_signals_at_any_time_leave_a_step_made_or_not():
                 except KeyboardInterrupt:
                     pass
                 except RecursionError as error:
-                    # a signal inside JAX's cache of functions leaves an entry that it takes for its own caller
+                    # a signal inside JAX's cache of functions leaves an entry that JAX takes for its own caller:
+                    # nothing runs until it is gone, not even the function as it was written
                     assert "Recursively calling" in str(error)
                     jax.clear_caches()
+                    break
                 count = w._version
                 assert (w == count).all() and (twice == 2 * count).all() and twice._version == count
     finally:
