@@ -221,10 +221,11 @@ def _without_default(function):
 
 #: PyTorch's parser tries sizes as a tuple before it looks at the tensor, which changes the order of types; ``apply_``
 #: and ``==`` look at the tensor alone; ``l1_loss`` forgets its ``weight``; NumPy 2 gives ``__array_wrap__`` more
-#: than the array
+#: than the array; reading ``_grad_fn`` asks under the name of ``grad_fn``
 DIFFER = {
     *(f"Tensor.{name}" for name in ("broadcast_to", "expand", "flip", "permute", "reshape", "resize_", "sum_to_size")),
-    *("Tensor.apply_", "Tensor.__array_wrap__", "Tensor.__eq__", "nn.functional.l1_loss"),
+    *("Tensor.apply_", "Tensor.__array_wrap__", "Tensor.__eq__", "Tensor._grad_fn.__get__"),
+    "nn.functional.l1_loss",
 }
 
 

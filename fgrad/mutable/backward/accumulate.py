@@ -31,7 +31,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
             raise RuntimeError(CAPTURED)
         if modes.capturing is not None:
             modes.capturing.meet(leaf)
-    if (leaf._grad_fn if leaf._view is None else gradient_function(leaf)) is not None:
+    if (leaf._node if leaf._view is None else gradient_function(leaf)) is not None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:
         grad = to_device_of(leaf, grad)

@@ -303,7 +303,7 @@ def step(
     if not runs:
         return None
     is_leaf = isinstance(node, AccumulateGrad)
-    if node.variable._backward_hooks if is_leaf else node.tensor_hooks is not None or node.retains is not None:
+    if node.variable._tensor_hooks if is_leaf else node.tensor_hooks is not None or node.retains is not None:
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)

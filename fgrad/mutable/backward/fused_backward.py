@@ -408,7 +408,7 @@ def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:
     Raises:
       Unfit: only the engine can accumulate into it.
     """
-    if not leaf._requires_grad or leaf._backward_hooks or leaf._post_accumulate_grad_hooks or _is_hooked(node):
+    if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks or _is_hooked(node):
         raise Unfit
     storage, grad = leaf._storage, leaf._grad
     if leaf._geometry is not None or storage.home is not None:

@@ -11,7 +11,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """Run the hooks of the tensors that a node made, then what retains their gradients."""
     if isinstance(node, AccumulateGrad):
-        hooks = node.variable._backward_hooks
+        hooks = node.variable._tensor_hooks
         if hooks:
             grads[0] = hooked(hooks, grads[0], node.out_types[0])
         return grads

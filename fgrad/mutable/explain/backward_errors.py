@@ -47,7 +47,7 @@ def _user_functions(node: Node) -> Iterator[str]:
             yield f"It returns a gradient, or None, for each argument of forward: {', '.join(names)}."
     hooks: list[Any] = []
     if isinstance(node, AccumulateGrad):
-        hooks += (node.variable._backward_hooks or {}).values()
+        hooks += (node.variable._tensor_hooks or {}).values()
         hooks += (node.variable._post_accumulate_grad_hooks or {}).values()
     for registered, _ in node.tensor_hooks or ():
         hooks += registered.values()

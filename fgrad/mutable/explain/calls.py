@@ -123,7 +123,7 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
         if shown == SHOWN:
             yield "  ..."
             return
-        node = tensor._grad_fn  # as it stands: an error must not renew the node of a view
+        node = tensor._node  # as it stands: an error must not renew the node of a view
         made = "" if node is None or node.source is None else f", made by {node.name()} at {place(node.source)}"
         yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
 

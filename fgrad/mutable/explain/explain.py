@@ -34,7 +34,7 @@ def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
     if saved_tensor.output:
         return node
     tensor = saved_tensor.tensor
-    node_before = None if tensor is None else tensor._grad_fn
+    node_before = None if tensor is None else tensor._node
     while node_before is not None and node_before.sequence > node.sequence:
         edge = node_before.next_edges[0] if node_before.next_edges else None
         node_before = None if edge is None else edge[0]
@@ -168,7 +168,7 @@ def refused_write(tensor: Tensor, text: str) -> RuntimeError:
 
 def non_leaf(tensor: Tensor, text: str) -> str:
     """The warning at ``.grad`` of a tensor that is no leaf, with who made it."""
-    node = tensor._grad_fn  # as it stands: to read .grad must not fail because a view cannot renew its own
+    node = tensor._node  # as it stands: to read .grad must not fail because a view cannot renew its own
     if node is None:
         return text
     name = name_of(tensor)

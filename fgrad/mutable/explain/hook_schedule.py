@@ -120,7 +120,7 @@ def _of_node(node: Node, called: str) -> Iterator[Entry]:
                 yield _of_hook(each, function, what, path, node, "" if at is None else place(at))
 
     if isinstance(node, AccumulateGrad):
-        yield from entries("tensor hook", node.variable._backward_hooks)
+        yield from entries("tensor hook", node.variable._tensor_hooks)
     for hooks, _ in node.tensor_hooks or ():
         yield from entries("tensor hook", hooks)
     for _ in node.retains or ():

@@ -46,7 +46,7 @@ def _kept(node: Node, kept: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
 def _origins(results: Sequence[Tensor]) -> set[Any]:
     """The origins of all that some gradients were computed from."""
     origins: set[Any] = set()
-    stack: list[Any] = [x._grad_fn or x._origin for x in results]
+    stack: list[Any] = [x._node or x._origin for x in results]
     while stack:
         at = stack.pop()
         if at is None or at in origins:

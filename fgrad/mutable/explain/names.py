@@ -58,7 +58,7 @@ def _name_of(tensor: Tensor) -> str | None:
                 searched.update(id(value) for _, value in others)
         frame = frame.f_back
     # as it stands: of a view whose base was written, a new one would have no name, and may be refused
-    node = tensor._grad_fn
+    node = tensor._node
     name_of_result = None if node is None else name_of_node(node)
     return None if name_of_result is None else f"'{name_of_result}'"
 

@@ -198,7 +198,7 @@ def _around(y: Tensor) -> dict[str, Tensor]:
     seen: set[int] = {id(y)}
 
     def enter(name: str, tensor: Any) -> None:
-        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._grad_fn is None and id(tensor) not in seen:
+        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._node is None and id(tensor) not in seen:
             seen.add(id(tensor))
             tensors[name] = tensor
 

@@ -83,7 +83,7 @@ def name_of_gradient(node: Node, edge: int) -> str | None:
 
 def made_by(tensor: Tensor) -> Node | None:
     """The node that made a tensor, before it was written through views; None for a leaf."""
-    node = tensor._grad_fn
+    node = tensor._node
     while isinstance(node, CopySlices):
         edge = node.next_edges[0]
         node = None if edge is None else edge[0]

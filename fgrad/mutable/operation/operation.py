@@ -285,7 +285,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
                 else:
                     readings = (*readings, (len(values), how))
                     values.append(storage.array)
-            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+            if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 # what only inference tensors go into is never recorded
                 tracked = tracked or not x._inference or has_normal(operation, operands)
             elif x._origin is not None:
@@ -363,9 +363,9 @@ def note_origin(
 
 def _maker(tensor: Tensor) -> Any:
     """The node that made a tensor with history, or the leaf that it is; of a view without one, its base's."""
-    if tensor._grad_fn is None and not tensor._requires_grad and tensor._view is not None:
+    if tensor._node is None and not tensor._requires_grad and tensor._view is not None:
         return _maker(tensor._view.base)
-    return tensor._grad_fn or tensor
+    return tensor._node or tensor
 
 
 def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
@@ -383,7 +383,7 @@ def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], so
         return
     for k in plan.inexact:
         result = results[k]
-        result._grad_fn = node
+        result._node = node
         result._output_nr = k
     for k in node.pullback.outputs:
         node.saved.append(SavedTensor(results[k], plan.operation.outputs[k], output=k in plan.inexact))
@@ -423,7 +423,7 @@ def node_of(
         edge: Edge | None = None
         if isinstance(x, Tensor):
             # ``gradient_edge``, spelt out
-            maker = x._grad_fn if x._view is None else gradient_function(x)
+            maker = x._node if x._view is None else gradient_function(x)
             if maker is not None:
                 edge = maker, x._output_nr
             elif x._requires_grad:
@@ -471,7 +471,7 @@ def node_of(
 def before_write(tensor: Tensor) -> Tensor:
     """A copy, with its history, of a tensor that is about to be written."""
     made = new_tensor(tensor._value(), tensor._type)
-    made._grad_fn, made._output_nr = gradient_function(tensor), tensor._output_nr
+    made._node, made._output_nr = gradient_function(tensor), tensor._output_nr
     for level in range(modes.dual_level + 1):
         CARRY.call(tensor, made, level, lambda tangent: before_write(tangent))
     return made

@@ -80,7 +80,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
         node = node_of(plan, operands, source=source) if plan.differentiable else None
         if node is not None:
             for k in plan.inexact:
-                results[k]._grad_fn = node
+                results[k]._node = node
                 results[k]._output_nr = k
         elif not plan.differentiable:
             check_integers(plan, operands)

@@ -108,7 +108,7 @@ def _constant(tensor: Tensor) -> Tensor:
     if not may_vary(storage.array):
         return tensor
     read = alias(tensor, tensor._counter, type(tensor))
-    read._view, read._requires_grad, read._grad_fn = tensor._view, tensor._requires_grad, tensor._grad_fn
+    read._view, read._requires_grad, read._node = tensor._view, tensor._requires_grad, tensor._node
     read._storage = storage.holding(constant_of(storage.array))
     return read
 

@@ -45,7 +45,7 @@ class SavedTensor:
             raise RuntimeError(INFERENCE)
         self.name: str = name
         self.output: bool = output
-        self.leaf: bool = tensor._grad_fn is None and (tensor._view is None or gradient_function(tensor) is None)
+        self.leaf: bool = tensor._node is None and (tensor._view is None or gradient_function(tensor) is None)
         self.version = tensor._counter.value
         #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
         self.written: weakref.ref[Any] | None = None if written is None else weakref.ref(written)
@@ -77,7 +77,7 @@ class SavedTensor:
             kept = self.tensor = self._alias(tensor)
             if not self.output:
                 kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
-                kept._grad_fn = gradient_function(tensor)
+                kept._node = gradient_function(tensor)
         if modes.saved_hooks and not tensor._wrapped_number:
             # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
             self._pack(tensor, *modes.saved_hooks[-1])
@@ -188,14 +188,14 @@ class SavedTensor:
                     handle._requires_grad = True
                     handle._accumulator = weakref.ref(self.owner)
             else:
-                handle._grad_fn = node if self.output else self.owner
+                handle._node = node if self.output else self.owner
                 handle._output_nr = self.version
             return handle
         tensor = self._checked(node)
         if not self.output or self.leaf:
             return tensor if self.array is None else self._snapshot(tensor)
         handle = alias(tensor) if self.array is None else self._with_saved_elements(tensor)
-        handle._grad_fn = self._maker(node)
+        handle._node = self._maker(node)
         handle._output_nr, handle._tangents = tensor._output_nr, tensor._tangents
         return handle
 
@@ -213,7 +213,7 @@ class SavedTensor:
             handle._requires_grad = tensor._requires_grad
             handle._accumulator = tensor._accumulator
         else:
-            handle._grad_fn, handle._output_nr = self.owner, tensor._output_nr
+            handle._node, handle._output_nr = self.owner, tensor._output_nr
         return handle
 
     def _with_saved_elements(self, tensor: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 NOTE [The handle]
 A tensor has a storage and, unless it is the one that made it, a geometry; a version counter; and its place in the
-backward graph: either it is a leaf (``_requires_grad``) or an output of a node (``_grad_fn``, ``_output_nr``).  What
+backward graph: either it is a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  What
 few tensors have stands in class attributes until it is set on one of them, so that making a tensor writes five fields
 and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them here from its table.
 """
@@ -36,7 +36,7 @@ class ViewOf:
     base: "Tensor"
     #: "default", "multi_output", "no_grad", "inference" or "custom": see NOTE [Views that may not be written]
     creation: str
-    #: the version at which ``_grad_fn`` was right; a later write makes it anew
+    #: the version at which ``_node`` was right; a later write makes it anew
     version: int
     #: the operation and the user's line that made the view
     operation: str = ""
@@ -72,7 +72,7 @@ class Tensor:
     #: None: the tensor covers its storage as it was made
     _geometry: Geometry | None = None
     _requires_grad: bool = False
-    _grad_fn: Node | None = None
+    _node: Node | None = None
     _output_nr: int = 0
     _grad: "Tensor | None" = cast(Any, _Gradient())
     _view: ViewOf | None = None
@@ -83,7 +83,7 @@ class Tensor:
     _cache: tuple[Any, Any] | None = None
     _retains_grad: bool = False
     #: tensor hooks by handle; of a leaf they stand here only, else the node knows this same dict too
-    _backward_hooks: "OrderedDict[int, Any] | None" = None
+    _tensor_hooks: "OrderedDict[int, Any] | None" = None
     _post_accumulate_grad_hooks: "OrderedDict[int, Any] | None" = None
     #: gives the node that its gradient goes into, None once that is gone
     _accumulator: "Callable[[], Node | None] | None" = None
@@ -297,7 +297,7 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
 
 def is_tracked(tensor: Tensor) -> bool:
     """Whether a tensor requires grad; a view does when its base does."""
-    if tensor._requires_grad or tensor._grad_fn is not None:
+    if tensor._requires_grad or tensor._node is not None:
         return True
     view = tensor._view
     return view is not None and is_tracked(view.base)
@@ -308,7 +308,7 @@ def gradient_function(tensor: Tensor) -> Node | None:
     view = tensor._view
     if view is not None and not tensor._inference and view.version != tensor._counter.value:
         RENEW.call(tensor)
-    return tensor._grad_fn
+    return tensor._node
 
 
 def find_nodes(operands: Iterable[Any]) -> None:
@@ -325,7 +325,7 @@ def find_nodes(operands: Iterable[Any]) -> None:
 
 def gradient_edge(tensor: Tensor) -> Edge | None:
     """Where the gradient of a tensor goes: to the node that made it, or into its ``.grad``."""
-    node = tensor._grad_fn if tensor._view is None else gradient_function(tensor)
+    node = tensor._node if tensor._view is None else gradient_function(tensor)
     if node is not None:
         return node, tensor._output_nr
     return (accumulator(tensor), 0) if tensor._requires_grad else None

@@ -73,7 +73,7 @@ def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
     view = view_of(tangent, place)
     if modes.grad and is_tracked(tangent):
         start, params = located(tangent._geometry_of(), place)
-        view._grad_fn = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
+        view._node = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
     return view
 
 
@@ -111,7 +111,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
         enter_tangent(tensor, laid_out(tangent, tensor), number)
         return
     have._write(tangent._value())
-    have._grad_fn, have._output_nr = tangent._grad_fn, tangent._output_nr
+    have._node, have._output_nr = tangent._node, tangent._output_nr
     for outer in range(number):
         above = tangent_of(tangent, outer)
         if above is not None:
@@ -135,7 +135,7 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
     if tangent._geometry_of().strides == g.strides:
         return tangent
     made = new_tensor(tangent._value(), tangent._type, g.strides)
-    made._grad_fn, made._output_nr, made._tangents = tangent._grad_fn, tangent._output_nr, tangent._tangents
+    made._node, made._output_nr, made._tangents = tangent._node, tangent._output_nr, tangent._tangents
     return made
 
 

@@ -309,7 +309,7 @@ def _crossed(
         made._level = number
     edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None
     if edge is not None:
-        made._grad_fn = node(tensor, edge, level, made._type)
+        made._node = node(tensor, edge, level, made._type)
     for at in range(modes.dual_level + 1):
         carry(tensor, made, at, lambda tangent: cross(tangent, level))
     return made

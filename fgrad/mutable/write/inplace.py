@@ -71,7 +71,7 @@ def check_written(tensor: Tensor, *others: Any) -> None:
     tracked = normal = False
     for x in (tensor, *others):
         if isinstance(x, Tensor):
-            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+            if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 tracked = True
             normal = normal or not x._inference
     # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
@@ -104,7 +104,7 @@ def check_view(tensor: Tensor, what: str) -> None:
     assert view is not None
     if view.creation == "default":
         return
-    node = tensor._grad_fn
+    node = tensor._node
     if view.creation in ("no_grad", "inference") or node is None:
         start = "A view was created in"
         if node is not None:
@@ -166,7 +166,7 @@ def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[Opera
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
-            if x._requires_grad or x._grad_fn is not None or (x._view is not None and is_tracked(x)):
+            if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 recorded = recorded or not x._inference or has_normal(operation, operands)
             if x._storage is tensor._storage and x is not tensor:
                 shared = True
@@ -280,7 +280,7 @@ class Before:
         self.root: Tensor = root
         self.written = tensor._storage.array, tensor._counter.value
         self.looks = tensor._geometry, tensor._type, None if view is None else view.version
-        self.makers = [(x, x._grad_fn, x._output_nr, x._backward_hooks) for x in (tensor, root)]
+        self.makers = [(x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)]
         #: where gradients are retained
         self.retains: list[tuple[Node, dict[int, Any]]] = [
             (node, dict(node.retains))
@@ -295,7 +295,7 @@ class Before:
         if tensor._view is not None and version is not None:
             tensor._view.version = version
         for x, node, output, hooks in self.makers:
-            x._grad_fn, x._output_nr, x._backward_hooks = node, output, hooks
+            x._node, x._output_nr, x._tensor_hooks = node, output, hooks
         for node, retains in self.retains:
             node.retains = retains
 
@@ -310,7 +310,7 @@ def save_outputs(node: OperationNode, tensor: Tensor) -> None:
     """Save the written tensor, where backward reads the operation's result."""
     plan = node.plan
     for k in node.pullback.outputs:
-        written = tensor._grad_fn if tensor._view is not None else None
+        written = tensor._node if tensor._view is not None else None
         node.saved.append(SavedTensor(tensor, plan.operation.outputs[k], output=True, written=written))
 
 
@@ -332,11 +332,11 @@ def make(tensor: Tensor, node: Node) -> None:
 
     Nothing is called here: see NOTE [Signals].
     """
-    old, number = tensor._grad_fn, tensor._output_nr
+    old, number = tensor._node, tensor._output_nr
     retains = old.retains if tensor._retains_grad and old is not None else None
     if retains is not None:
         node.retains = {0: retains[number]}
-    tensor._grad_fn, tensor._output_nr, tensor._backward_hooks = node, 0, None
+    tensor._node, tensor._output_nr, tensor._tensor_hooks = node, 0, None
     if retains is not None:
         del retains[number]
     if tensor._view is not None:
@@ -391,7 +391,7 @@ def renew(tensor: Tensor) -> None:
     """Renew the ``grad_fn`` of a view after a write: see NOTE [Lazy grad_fn of views]."""
     view = tensor._view
     assert view is not None
-    if tensor._grad_fn is None and not is_tracked(view.base):
+    if tensor._node is None and not is_tracked(view.base):
         return
     check_view(tensor, "its base or another view of its base has been")
     base = view.base

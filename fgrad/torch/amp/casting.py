@@ -103,7 +103,7 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
     keep = (
         x._type.dtype is dtypes.float32
         and x._requires_grad
-        and x._grad_fn is None
+        and x._node is None
         and settings.cache_enabled
         and modes.grad
         and is_tracked(x)

@@ -59,5 +59,5 @@ def delayed_error(message: str, tensors: Sequence[Tensor | None]) -> list[Tensor
     results = [None if x is None else alias(x) for x in tensors]
     for i, (x, edge) in enumerate(zip(results, edges, strict=True)):
         if x is not None and edge is not None:
-            x._grad_fn, x._output_nr = node, i
+            x._node, x._output_nr = node, i
     return results

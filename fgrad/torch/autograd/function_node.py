@@ -312,7 +312,7 @@ class _Call:
     def _is_differentiable(self, output: Any, result: Any) -> bool:
         if not isinstance(result, Tensor):
             return False
-        return result._grad_fn is not None or (self.ruled and not self._is_plain(output))
+        return result._node is not None or (self.ruled and not self._is_plain(output))
 
     def _is_plain(self, out: Tensor) -> bool:
         """Whether an output has no derivative."""
@@ -366,7 +366,7 @@ class _Call:
             out._view = self._view_of(out._view.base, out, out._geometry_of())
         if self.recorded:
             out._requires_grad = False
-            out._grad_fn, out._output_nr = (None, 0) if plain else (self.ctx, i)
+            out._node, out._output_nr = (None, 0) if plain else (self.ctx, i)
         return out
 
     def _dirty_result(self, i: int, out: Tensor, plain: bool) -> Tensor:
@@ -375,8 +375,8 @@ class _Call:
         if not self.recorded or plain:
             return out
         if out._view is None:
-            out._grad_fn, out._output_nr = self.ctx, i
-            out._backward_hooks = None
+            out._node, out._output_nr = self.ctx, i
+            out._tensor_hooks = None
         else:
             self.ctx.out_types = (out._type,)
             rebase(out, self.ctx)
@@ -394,4 +394,4 @@ class _Call:
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {i} is of type {type(x).__name__}"
                 )
-            ctx._saved.append(None if x is None else SavedTensor(x, "tensors", output=x._grad_fn is ctx))
+            ctx._saved.append(None if x is None else SavedTensor(x, "tensors", output=x._node is ctx))

@@ -219,7 +219,7 @@ class UndefinedGrad(Node):
 
 def _without_gradient(x: Tensor) -> Tensor:
     output = alias(x)
-    output._grad_fn = UndefinedGrad((gradient_edge(x),), (x._type,), None)
+    output._node = UndefinedGrad((gradient_edge(x),), (x._type,), None)
     return output
 
 

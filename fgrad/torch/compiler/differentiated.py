@@ -70,19 +70,19 @@ class Cut:
     def off(self, capture: Capture) -> None:
         """Cut off all that the function can reach."""
         for tensor in capture.world.tensors:
-            node = tensor._grad_fn
+            node = tensor._node
             if node is None:
                 continue
             self.tensors[tensor] = node
             if node not in self.stand_ins:
                 self.stand_ins[node] = _stand_in(node, capture)
-            tensor._grad_fn = self.stand_ins[node]
+            tensor._node = self.stand_ins[node]
 
     def give_back(self) -> None:
         """Give those that have their stand-ins still their nodes."""
         for tensor, node in self.tensors.items():
-            if tensor._grad_fn is self.stand_ins[node]:
-                tensor._grad_fn = node
+            if tensor._node is self.stand_ins[node]:
+                tensor._node = node
 
 
 def _stand_in(node: Node, capture: Capture) -> Node:
@@ -98,21 +98,21 @@ def _stand_in(node: Node, capture: Capture) -> Node:
 
 def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
     """The gradients of the results that have a live history; None if there are none.  The history is over then."""
-    live = [x for x in dict.fromkeys(results) if x._grad_fn is not None and x._level >= capture.level]
+    live = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     outside = set(cut.stand_ins.values())
-    live = [x for x in live if not _is_over(x._grad_fn, outside)]  # type: ignore[arg-type]
+    live = [x for x in live if not _is_over(x._node, outside)]  # type: ignore[arg-type]
     if not live:
         return None
     for node in outside:
         node.next_edges = ()  # nothing is asked of what is before them
-    saved = _saved(capture, [x._grad_fn for x in live], outside)  # type: ignore[misc]
+    saved = _saved(capture, [x._node for x in live], outside)  # type: ignore[misc]
     wanted = [x for x in capture.world.tensors if is_tracked(x) and x._type.inexact]
     edges: list[Edge | None] = [gradient_edge(x) for x in wanted]
     cotangents = [new_tensor(capture.tape.input(x._type.array), x._type) for x in live]
     roots = [(gradient_edge(x), c) for x, c in zip(live, cotangents, strict=True)]
     found = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
     for x in live:
-        x._grad_fn = None
+        x._node = None
     reached = [(x, g) for x, g in zip(wanted, found, strict=True) if g is not None]
     return Derivative(
         live,
@@ -193,7 +193,7 @@ class BackwardProgram:
         node.residuals = [outs[output] for output in self.residuals]
         node.saved = [SavedTensor(found[at], "input") for at in self.saved]
         for number, place in enumerate(self.results):
-            made[place]._grad_fn, made[place]._output_nr = node, number
+            made[place]._node, made[place]._output_nr = node, number
 
 
 class CompiledFunctionBackward(Node):

@@ -60,8 +60,8 @@ class Made:
             found._counter.value = like._counter.value
         if like._requires_grad:
             found._requires_grad = True
-        if like._grad_fn is not None:
-            found._grad_fn, found._output_nr = copy.copy(like._grad_fn), like._output_nr
+        if like._node is not None:
+            found._node, found._output_nr = copy.copy(like._node), like._output_nr
         return found
 
 
@@ -139,7 +139,7 @@ class Effects:
         """What two calls share that leave the same behind."""
         return (
             tuple([(m.output, m.like._type, m.like._storage.strides, m.storage, m.counter) for m in self.made]),
-            tuple([(m.like._counter.value, m.like._requires_grad, m.like._grad_fn is None) for m in self.made]),
+            tuple([(m.like._counter.value, m.like._requires_grad, m.like._node is None) for m in self.made]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
             tuple([(at, name) for at, name, _ in self.fields]),
@@ -231,12 +231,12 @@ def check_plain(tensor: Tensor, capture: Capture) -> None:
         raise Irregular("the function makes another handle on a tensor from outside")
     if storage.home is not None or storage.memory is not None or tensor._inference:
         raise Irregular("the function makes a tensor whose memory is resized or exported, or an inference tensor")
-    if set(vars(tensor)) - set(Tensor.__annotations__) or tensor._backward_hooks or tensor._tangents:
+    if set(vars(tensor)) - set(Tensor.__annotations__) or tensor._tensor_hooks or tensor._tangents:
         raise Irregular("the function makes a tensor with attributes, hooks or tangents")
     if tensor._grad is not None:
         raise Irregular("the function makes a tensor with a gradient")
-    if tensor._grad_fn is not None:
-        check_released(tensor._grad_fn)
+    if tensor._node is not None:
+        check_released(tensor._node)
 
 
 def check_released(node: Node) -> None:

@@ -64,10 +64,10 @@ def signature(tensor: Tensor) -> Any:
         storage.home,
         tuple(array.shape),
         tensor._requires_grad,
-        tensor._grad_fn is None,
+        tensor._node is None,
         tensor.__class__,
         tensor._inference,
-        bool(tensor._backward_hooks or tensor._post_accumulate_grad_hooks),
+        bool(tensor._tensor_hooks or tensor._post_accumulate_grad_hooks),
         tensor._view is None,
         None if gradient is None else (gradient.__class__, gradient._requires_grad),
     )

@@ -124,7 +124,7 @@ class Located:
             or storages[tensor._storage] > 1
             or tensor._grad is not None
             or tensor._view is not None
-            or tensor._grad_fn is not None
+            or tensor._node is not None
         )
 
     def of_storage(self, storage: Storage) -> int:

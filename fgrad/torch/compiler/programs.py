@@ -342,7 +342,7 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
 
 def check_hooks(capture: Capture) -> None:
     """Raise ``Irregular`` if a tensor or a module has hooks: they are Python's, and fire at each call."""
-    if any(x._backward_hooks or x._post_accumulate_grad_hooks for x in capture.world.tensors):
+    if any(x._tensor_hooks or x._post_accumulate_grad_hooks for x in capture.world.tensors):
         raise Irregular("a tensor has hooks")
     for place, held in capture.world.objects.values():
         if isinstance(held, Module) and not held._is_unhooked():

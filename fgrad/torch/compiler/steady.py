@@ -118,7 +118,7 @@ class Steady:
         pending = {id(each.leaf) for each in self._pending}
         gradients = [t._grad for t in self._leaves if id(t) not in pending]
         asked = [*self._leaves, *[grad for grad in gradients if grad is not None]]
-        tables = [table for t in asked for table in (t._backward_hooks, t._post_accumulate_grad_hooks)]
+        tables = [table for t in asked for table in (t._tensor_hooks, t._post_accumulate_grad_hooks)]
         hooks = [table.values() for table in tables if table is not None]
         held = [[x for name, x in vars(t).items() if name != "_grad" or id(t) not in pending] for t in asked]
         return asked, [*map(type, asked)], Contents([*[vars(t).values() for t in asked], *hooks], [*held, *hooks])
@@ -150,7 +150,7 @@ def can_be_steady(effects: Effects, guards: Guards) -> bool:
 def _is_single(effects: Effects, place: int) -> bool:
     """Whether a new tensor has a storage and a counter of its own, and no history."""
     made = effects.made[place]
-    return made.storage is None and made.counter is None and made.like._grad_fn is None
+    return made.storage is None and made.counter is None and made.like._node is None
 
 
 def gradients_of(effects: Effects) -> list[tuple[int, str, Fresh]]:

@@ -117,8 +117,8 @@ def _fitting(effects: Effects, guards: Guards, fixed: Sequence[int], others: Seq
         asked.append(f"{storage}.home {_is_not(home, scope)}")
         asked.append(f"t{i}._geometry {_is_not(geometry, scope)}")
         asked.append(f"{'not ' * requires_grad}t{i}._requires_grad")
-        asked.append(f"t{i}._grad_fn is {'not ' * is_leaf}None")
-        asked += [] if hooks else [f"t{i}._backward_hooks", f"t{i}._post_accumulate_grad_hooks"]
+        asked.append(f"t{i}._node is {'not ' * is_leaf}None")
+        asked += [] if hooks else [f"t{i}._tensor_hooks", f"t{i}._post_accumulate_grad_hooks"]
         if gradient is None:
             asked.append(f"t{i}._grad is not None")
         elif i not in followed:
@@ -263,8 +263,8 @@ def _making(i: int, each: Made, scope: Scope) -> Lines:
         lines.append(f"    g{i}._counter = g{each.counter}._counter")
     if like._requires_grad:
         lines.append(f"    g{i}._requires_grad = True")
-    if like._grad_fn is not None:
-        lines.append(f"    g{i}._grad_fn = copied({scope.name(like._grad_fn)})")
+    if like._node is not None:
+        lines.append(f"    g{i}._node = copied({scope.name(like._node)})")
         lines.append(f"    g{i}._output_nr = {like._output_nr}")
     return lines
 

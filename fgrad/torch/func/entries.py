@@ -131,7 +131,7 @@ class GradLevel(Scope):
             return x
         handle = alias(x)
         if out and edge is not None:
-            handle._grad_fn, handle._output_nr = edge
+            handle._node, handle._output_nr = edge
         _carry_tangents(x, handle)
         return handle
 

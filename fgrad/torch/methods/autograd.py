@@ -83,11 +83,20 @@ def backward(
 # -- requires_grad ---------------------------------------------------------------------------------------------------
 
 
+def _undeletable(message: str) -> Any:
+    """What refuses to delete an attribute; a ``__delattr__`` of the class would make each write of a field slower."""
+
+    def delete(self: Tensor) -> None:
+        raise RuntimeError(message)
+
+    return delete
+
+
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not isinstance(value, bool):
         raise RuntimeError("requires_grad must be a bool")
     # the stored node: PyTorch does not check whether the base of a view was written since
-    if self._grad_fn is not None:
+    if self._node is not None:
         extra = (
             ""
             if value
@@ -110,7 +119,9 @@ def _note(tensor: Tensor) -> None:
         modes.capturing.meet(tensor)
 
 
-Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)  # type: ignore[attr-defined]
+Tensor.requires_grad = property(  # type: ignore[attr-defined]
+    Tensor.requires_grad.fget, _set_requires_grad, _undeletable("requires_grad must be a bool")
+)
 
 
 @method
@@ -124,7 +135,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise RuntimeError(TRANSFORMED_LEAF)
     if requires_grad and not self._type.inexact:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    if self._grad_fn is None or not requires_grad:
+    if self._node is None or not requires_grad:
         _set_requires_grad(self, requires_grad)
     return self
 
@@ -135,7 +146,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the stored node: reading .grad must not fail because a view could not regenerate its own
-    if self._grad is None and not self._retains_grad and self._grad_fn is not None:
+    if self._grad is None and not self._retains_grad and self._node is not None:
         warn(explain.non_leaf(self, NON_LEAF), UserWarning)
     return self._grad
 
@@ -201,7 +212,7 @@ def retain_grad(self: Tensor) -> None:
     if not is_tracked(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     # as in PyTorch, which does not regenerate the node of a view to see whether there is one
-    if self._grad_fn is None or self._retains_grad:
+    if self._node is None or self._retains_grad:
         return
     if modes.level:
         _note(self)
@@ -226,12 +237,12 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     """
     if not is_tracked(self):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self._backward_hooks is None:
-        self._backward_hooks = OrderedDict()
+    if self._tensor_hooks is None:
+        self._tensor_hooks = OrderedDict()
         node = gradient_function(self)
         if node is not None:
-            node._register_hook_dict(self._backward_hooks, self._output_nr)
-    return register(self._backward_hooks, hook)
+            node._register_hook_dict(self._tensor_hooks, self._output_nr)
+    return register(self._tensor_hooks, hook)
 
 
 @method
@@ -278,7 +289,7 @@ def detach_(self: Tensor) -> Tensor:
         )
     _without_history(cut(self), self, "detach")
     self._requires_grad = False
-    self._grad_fn = None
+    self._node = None
     self._output_nr = 0
     self._tangents = None
     return self
@@ -329,21 +340,27 @@ def _set_data(self: Tensor, other: Any) -> None:
         derive(cut(self), grafted(constant_of(self._value()), before))
 
 
-Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
-
-_UNDELETABLE = {
-    "data": "Deleting tensor data is not allowed. Delete tensor instead!",
-    "requires_grad": "requires_grad must be a bool",
-    "_grad_fn": "Deletion of _grad_fn not allowed. Detach tensor instead!",
-    "_backward_hooks": "Deletion of _backwards_hooks not allowed!",
-}
+Tensor.data = property(  # type: ignore[attr-defined]
+    _get_data, _set_data, _undeletable("Deleting tensor data is not allowed. Delete tensor instead!")
+)
 
 
-@method
-def __delattr__(self: Tensor, name: str) -> None:
-    if name in _UNDELETABLE:
-        raise RuntimeError(_UNDELETABLE[name])
-    object.__delattr__(self, name)
+def _cut_node(self: Tensor, value: None) -> None:
+    if value is not None:
+        raise RuntimeError("_grad_fn can be only set to None")
+    self.detach_()
+
+
+def _set_hooks(self: Tensor, value: "OrderedDict[int, Any] | None") -> None:
+    self._tensor_hooks = value
+
+
+Tensor._grad_fn = property(  # type: ignore[attr-defined]
+    lambda self: self.grad_fn, _cut_node, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!")
+)
+Tensor._backward_hooks = property(  # type: ignore[attr-defined]
+    lambda self: self._tensor_hooks, _set_hooks, _undeletable("Deletion of _backwards_hooks not allowed!")
+)
 
 
 def _get_volatile(self: Tensor) -> bool:

@@ -35,7 +35,7 @@ from fgrad.torch.printing.levels import text as text_within
 def _note_read(tensor: Tensor, how: str) -> None:
     """Remember that the elements of a tensor with history, or made from one, were read into Python."""
     if is_tracked(tensor):
-        left.append(Read(how, here(3), weakref.ref(tensor._grad_fn or tensor)))
+        left.append(Read(how, here(3), weakref.ref(tensor._node or tensor)))
     elif tensor._origin is not None:
         left.append(Read(how, here(3), tensor._origin))
 

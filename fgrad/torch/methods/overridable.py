@@ -24,13 +24,12 @@ CLOSED = frozenset(
         "__init_subclass__",
         "__hash__",
         "__iter__",
-        "__delattr__",
         "__torch_function__",
         "as_subclass",
     )
 )
 #: PyTorch's attributes that begin with an underscore; the others of the class are fgrad's own
-_PRIVATE = frozenset(("_base", "_cdata", "_version", "_is_view", "_conj", "_neg_view"))
+_PRIVATE = frozenset(("_base", "_cdata", "_version", "_is_view", "_conj", "_neg_view", "_grad_fn", "_backward_hooks"))
 
 
 def enter_methods() -> None:

@@ -26,7 +26,7 @@ def moved(tensor: Tensor, device: Device, dtype: Dtype, strides: Ints | None = N
         copy = converted(tensor, dtype, strides)
     result = new_tensor(placed(copy._storage.array, device), copy._type, copy._storage.strides)
     if modes.grad and is_tracked(tensor) and copy._type.inexact:
-        result._grad_fn = _NODE(tensor, result._type)
+        result._node = _NODE(tensor, result._type)
     for level in range(modes.dual_level + 1):
         carry(tensor, result, level, lambda tangent: moved(tangent, device, dtype, strides))
     return result
