@@ -189,6 +189,7 @@ def mul(input: Operand, other: Operand) -> Any:
     return jnp.multiply(input, other)
 
 
+# the one overload of ``multiply``, which messages and nodes call ``mul``; ``mul`` itself has its row above
 @overload("mul", "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, single=True)
 def _multiply(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
