@@ -3,8 +3,7 @@
 NOTE [Reverse mode of a scan]
 The forward scan also stacks, per step, the residuals that the body's pull-back reads; the backward scan runs over
 them in the opposite direction, carrying the cotangent of the carry and the running sums of the constants' cotangents.
-Of the residuals, those that are constants of the loop are passed as constants, those that are slices of the xs are
-read from the xs, and those that depend on constants only are worked out once, outside.  Only the rest is stacked.
+Which residuals are stacked says NOTE [Residuals of a scan], which sums are not carried NOTE [Sums over steps].
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,8 @@ from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, add, tangent_type, zeros
 from fgrad.passes.partition import partition
+from fgrad.passes.regions.scan_residuals import Kept, kept_residuals, moved_by_one
+from fgrad.passes.regions.scan_sums import Sum, emit_sum, operands_of, sums_over_steps
 from fgrad.passes.simplify import simplify
 from fgrad.passes.trim import without_inputs
 from fgrad.passes.vjp import vjp
@@ -144,80 +145,92 @@ def _scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Ad
     full = simplify(joint.graph)
     halves = partition(full, range(len(op.in_types), len(full.in_types)), [k >= m for k in range(len(full.outputs))])
     residuals = halves.known.outputs[m:]
-    forward, kept = _scan_forward(op, halves.known, residuals)
+    kept = kept_residuals(op, halves.known, residuals)
+    forward = _scan_forward(op, halves.known, kept)
 
     builder = PullbackBuilder(op, live, forward.out_types[m:])
     loop = _ScanBuilder(builder)
-    value_of = dict(enumerate(builder.ins)) | dict(zip((*kept.stacked, *kept.hoisted), builder.residuals, strict=True))
-    saved = _saved_inputs(loop, groups, kept, {i: (value_of[i], halves.known.types[i]) for i in residuals})
+    value_of = _values_kept(builder, op, kept)
+    one_for_all = {*groups.consts, *kept.hoisted}
+    leaves = [(loop.const if i in one_for_all else loop.x)(value_of[i], halves.known.types[i]) for i in kept.leaves]
     carry_types = {i: tangent_type(strong(body.out_types[i - nc])) for i in varied.carry}
     carry = [loop.carry(builder.cotangent(i - nc), type) for i, type in carry_types.items()]
-    sum_types = {
-        i: tangent_type(body.in_types[i]) for i, at in zip(varied.consts, joint.results, strict=False) if at is not None
-    }
-    sums = [loop.carry(zeros(builder, type), type) for type in sum_types.values()]
-    ys = [loop.x(builder.cotangents[k], tangent_type(body.out_types[k])) for k in range(nk, m) if live[k]]
+    live_ys = [k for k in range(nk, m) if live[k]]
 
-    derived = loop.body.splice(halves.unknown, [*(saved[i] for i in residuals), *carry, *ys])
-    cts = {i: derived[at] for i, at in zip(varied.all, joint.results, strict=True) if at is not None}
-    before = [cts[i] if i in cts else zeros(loop.body, type) for i, type in carry_types.items()]
-    totals = [add(loop.body, total, cts[i]) for i, total in zip(sum_types, sums, strict=True)]
-    xs = [i for i in varied.xs if i in cts]
+    unknown = halves.unknown
+    outputs = {i: unknown.outputs[at] for i, at in zip(varied.all, joint.results, strict=True) if at is not None}
+    xs = [outputs[i] for i in varied.xs if i in outputs]
+    # the values of all steps that are there anyway: residuals, and cotangents of ys
+    stacked = {at: value_of[i] for at, i in enumerate(residuals) if i in value_of and i not in one_for_all}
+    stacked |= {len(residuals) + len(carry) + at: builder.cotangents[k] for at, k in enumerate(live_ys)}
+    sums_known = sums_over_steps(unknown, lambda at: at < len(residuals) and residuals[at] in one_for_all)
+    outside = _sums_outside(unknown, [outputs[i] for i in varied.consts if i in outputs], sums_known, {*stacked, *xs})
+    sum_types = {i: tangent_type(body.in_types[i]) for i in varied.consts if i in outputs}
+    inside = [i for i in sum_types if outputs[i] not in outside]
+    sums = [loop.carry(zeros(builder, sum_types[i]), sum_types[i]) for i in inside]
+    ys = [loop.x(builder.cotangents[k], tangent_type(body.out_types[k])) for k in live_ys]
+
+    factors = [i for total in outside.values() for i in operands_of(total) if i not in stacked]
+    extra = [i for i in dict.fromkeys(factors) if i not in xs]
+    carried = [outputs[i] for i in varied.carry if i in outputs]
+    wanted = list(dict.fromkeys([*carried, *(outputs[i] for i in inside), *xs, *extra]))
+    saved = loop.body.splice(kept.derived, leaves)
+    found = loop.body.splice(evolve(unknown, outputs=tuple(wanted)), [*saved, *carry, *ys])
+    value = dict(zip(wanted, found, strict=True))
+    before = [value[outputs[i]] if i in outputs else zeros(loop.body, type) for i, type in carry_types.items()]
+    totals = [add(loop.body, total, value[outputs[i]]) for i, total in zip(inside, sums, strict=True)]
     params = {name: op.params[name] for name in ("length", "unroll")} | {"reverse": not op.params["reverse"]}
-    carries, stacked = loop.finish([*before, *totals], [cts[i] for i in xs], params)
-    gradients = dict(zip([*varied.carry, *sum_types, *xs], [*carries, *stacked], strict=True))
+    carries, per_step = loop.finish([*before, *totals], [value[i] for i in [*xs, *extra]], params)
+    gradients = dict(zip([*varied.carry, *inside], carries, strict=True))
+    stacked |= zip([*xs, *extra], per_step, strict=True)
+    gradients |= {i: stacked[outputs[i]] for i in varied.xs if i in outputs}
+    gradients |= {i: emit_sum(builder, outside[outputs[i]], stacked) for i in sum_types if i not in gradients}
     return builder.adjoint(forward, gradients, needs)
 
 
-def _saved_inputs(
-    loop: _ScanBuilder, groups: _Groups, kept: "_Kept", residuals: Mapping[int, tuple[int, ShapedArray]]
-) -> dict[int, int]:
-    """The inputs of a backward scan's body for what the forward one saved: by number there, a value and its type."""
-    by_step = {i for i in residuals if i in kept.stacked or i in groups.xs}
-    in_order = sorted(residuals, key=groups.xs.__contains__)
-    return {i: (loop.x if i in by_step else loop.const)(*residuals[i]) for i in in_order}
+def _values_kept(builder: PullbackBuilder, op: Op, kept: Kept) -> dict[int, int]:
+    """By number in the body, the value that the backward graph has of each leaf: of all steps, or one for all."""
+    values = dict(enumerate(builder.ins[: op.params["num_consts"]]))
+    values |= {i: value for i, value in enumerate(builder.ins) if i >= op.params["num_consts"] + op.params["num_carry"]}
+    values |= {i: builder.outs[k] for i, k in kept.given.items() if i not in values}
+    values |= zip((*kept.stacked, *kept.hoisted), builder.residuals, strict=True)
+    for i, k in kept.carried.items():
+        values[i] = moved_by_one(builder, builder.ins[i], builder.outs[k], op.params["reverse"])
+    return values
 
 
-@frozen
-class _Kept:
-    """What a forward scan keeps for the backward one, by numbers of its body: a value per step, or one for all."""
+def _sums_outside(unknown: Graph, outputs: Sequence[int], sums: Mapping[int, Sum], there: set[int]) -> dict[int, Sum]:
+    """Of the constants' cotangents in each step, those whose sum is taken outside: see NOTE [Sums over steps].
 
-    stacked: list[int]
-    hoisted: list[int]
+    ``there`` has the values of which those of all steps are there anyway.
+    """
+    outside: dict[int, Sum] = {}
+    # the largest first: their factors are there for the others
+    for i in sorted({*outputs} & sums.keys(), key=lambda i: -unknown.types[i].size):
+        factors = {*operands_of(sums[i])}
+        if sum([unknown.types[j].size for j in factors - there]) <= unknown.types[i].size:
+            outside[i] = sums[i]
+            there = there | factors
+    return outside
 
 
-def _scan_forward(op: Op, known: Graph, residuals: Sequence[int]) -> tuple[Graph, _Kept]:
-    """The forward graph: the outputs, then the residuals that it keeps (see the NOTE)."""
+def _scan_forward(op: Op, known: Graph, kept: Kept) -> Graph:
+    """The forward graph: the outputs, then the residuals that it stacks, and those that it works out before."""
     groups, m = _groups(op), len(op.out_types)
-    nc = len(groups.consts)
-    invariant = _depends_only_on(known, nc)
-    kept = _Kept(
-        [i for i in residuals if i not in invariant and i not in groups.xs],
-        [i for i in residuals if i in invariant and i not in groups.consts],
-    )
     builder = Builder(op.in_types)
     body = _with_outputs(known, [*known.outputs[:m], *kept.stacked])
     first = builder.emit(intern(scan, {**op.params, "body": body}, op.in_types), tuple(builder.inputs))
     before_loop = without_inputs(
         _with_outputs(known, kept.hoisted), [i in groups.consts for i in range(len(op.in_types))]
     )
-    hoisted = builder.splice(before_loop, builder.inputs[:nc])
-    return builder.finish([*range(first, first + m + len(kept.stacked)), *hoisted]), kept
+    hoisted = builder.splice(before_loop, builder.inputs[: len(groups.consts)])
+    return builder.finish([*range(first, first + m + len(kept.stacked)), *hoisted])
 
 
 def _with_outputs(graph: Graph, outputs: Sequence[int]) -> Graph:
     """The graph with these of its values as outputs."""
     builder = Builder(graph.in_types)
     return builder.finish(builder.splice(evolve(graph, outputs=tuple(outputs)), builder.inputs))
-
-
-def _depends_only_on(graph: Graph, n: int) -> set[int]:
-    """The values that depend on the first ``n`` inputs (and constants) only."""
-    early = {*range(n), *range(len(graph.in_types), len(graph.in_types) + len(graph.consts))}
-    for node, outs in graph.numbered():
-        if not node.op.effects and early.issuperset(node.inputs):
-            early.update(outs)
-    return early
 
 
 def _scan_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
