@@ -1,4 +1,4 @@
-"""What hooks make of gradients while the engine runs: see NOTE [Hook order] in ``engine.py``."""
+"""Running hooks on gradients: see NOTE [Hook order] in ``engine.py``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 
 
 def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-    """Run the hooks of the tensors that a node made, then what retains their gradients."""
+    """Run the hooks of a node's output tensors, then retain their gradients."""
     if isinstance(node, AccumulateGrad):
         hooks = node.variable._tensor_hooks
         if hooks:
@@ -26,7 +26,7 @@ def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
 
 
 def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tensor | None:
-    """A gradient after the hooks of its tensor."""
+    """The gradient after its tensor's hooks have run."""
     for hook in list(hooks.values()):
         found = hook(grad)
         if found is not None:
@@ -36,7 +36,7 @@ def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tens
 
 
 def check_replacement(hook: Any, found: Any, grad: Tensor | None) -> None:
-    """Raise PyTorch's error where a hook's value cannot stand for a gradient."""
+    """Raise PyTorch's error for a hook's return value that cannot replace a gradient."""
     if found is None:
         return
     if grad is None:
@@ -75,7 +75,7 @@ def post_hooks(node: Node, found: Sequence[Tensor | None], grads: Sequence[Tenso
 
 
 def checked(hook: Any, replaced: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """What a hook of a node gives instead of all of its gradients."""
+    """The validated return value of a node hook, which replaces all gradients."""
     if not isinstance(replaced, tuple):
         raise TypeError(f"expected tuple, but hook returned '{replaced.__class__.__name__}'")
     if len(replaced) != len(grads):
