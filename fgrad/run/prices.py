@@ -75,9 +75,9 @@ class Prices:
     """What compilations have taken, against what was expected of them, and what they have saved."""
 
     def __init__(self) -> None:
-        self.scale = 1.0
+        self.scale: float = 1.0
         #: the share of NumPy's time that a program saves
-        self.saving = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.8, Kind.OTHER: 0.6}
+        self.saving: dict[Kind, float] = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.8, Kind.OTHER: 0.6}
 
     def seconds(self, size: Size) -> float:
         """What compiling takes."""
@@ -98,4 +98,4 @@ class Prices:
         self.saving[size.kind] += LATEST_SAVING * (saved - self.saving[size.kind])
 
 
-prices = Prices()
+prices: Prices = Prices()

@@ -238,9 +238,9 @@ class LiveTape(Tape):
         #: values by number
         self.known: dict[int, Any] = {}
         #: the number of the first value on the tape
-        self.base = 0
+        self.base: int = 0
         #: whether recording is over
-        self.over = False
+        self.over: bool = False
         self.scoped = False
 
     @staticmethod
@@ -326,7 +326,7 @@ class LiveTape(Tape):
     def begin_anew(self, live: Sequence[Any]) -> None:
         """Forget what was recorded, except the values of live tracers."""
         self.known = {x.number: self.known[x.number] for x in live}
-        self.tracers = list(map(weakref.ref, live))
+        self.tracers[:] = map(weakref.ref, live)
         self.base = self.count
         for entries in (self.ops, self.args, self.codes, self.offsets, self.lifted, self.consts, self.places):
             entries.clear()

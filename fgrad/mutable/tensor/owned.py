@@ -1,22 +1,22 @@
-"""Tensors whose values are what the last call of a program gave, and are read there when somebody asks.
+"""Tensors whose values are the results of a program's last call, fetched on access.
 
 NOTE [Owned tensors]
-A step with 200 parameters replaces 400 arrays, counts as many versions and makes 200 gradients, of which mostly nobody
-looks at any before the next call replaces them again.  So what a program writes can belong to an ``Owner``: it has the
-arrays of the last call and the number of calls in one pair, and a call that goes on from there puts another pair in its
-place.  The old arrays are gone then (NOTE [Donated arrays]), so who reads one meanwhile waits.
+A step with 200 parameters replaces 400 arrays, bumps as many versions and makes 200 gradients, most of which are never
+read before the next call replaces them.  So what a program writes can belong to an ``Owner``: it holds the arrays
+of the last call and the number of calls in one pair, which the next call replaces.  The old arrays are donated to that
+call (NOTE [Donated arrays]), so a reader waits while it runs.
 
-- A storage that is owned has another class, and in the place of its array the place of that among the owner's.  Its
-  version counter is the same.
-- A gradient that each call makes anew is *pending*: its leaf has no such field, and it is made when somebody reads it.
-- Whoever writes to one of the storages or counters, shows its memory to others, or reads a pending gradient, *releases*
-  everything first: all is then as if the last call had made it, and no other call goes on from there.  To read a
-  storage or a counter releases nothing.
-- Once everything has been given back, the owner lets go of the arrays, so that each lives as long as its tensor.
+- An owned storage has another class, and holds its array's index among the owner's in place of the array.  An owned
+  counter likewise reads its value from the owner.
+- A gradient made by each call is *pending*: its leaf has no such field, and it is made when it is read.
+- Writing to one of the storages or counters, exporting its memory, or reading a pending gradient first *releases*
+  everything: all is then as if the last call had made it, and no later call continues from there.  Reading a storage or
+  a counter releases nothing.
+- Once everything is released, the owner drops the arrays, so that each lives as long as its tensor.
 
-Calls and releases hold the owner's lock, so that no other thread comes in between.  The handler of a signal can: it
-gets copies.  Where a storage changes its class, nothing is called (NOTE [Signals]).  A release that is cut short leaves
-each storage either released or reading what it has read, and the next one goes on.
+Calls and releases hold the owner's lock, which keeps other threads out.  A signal handler can still intervene: it gets
+copies.  While a storage changes its class, nothing is called (NOTE [Signals]).  An interrupted release leaves each
+storage either released or still reading from the owner, and the next release completes it.
 """
 
 import threading

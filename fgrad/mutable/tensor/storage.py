@@ -74,7 +74,7 @@ class VersionCounter:
     __slots__ = ("value", "writes")
 
     def __init__(self) -> None:
-        self.value = 0
+        self.value: int = 0
         self.writes: deque[Write] | RepeatedWrites | None = None
 
     def bump(self, operation: str, source: RawSource | None, through: str) -> None:
@@ -105,8 +105,8 @@ class Storage:
     __slots__ = ("array", "strides", "dtype", "home", "memory", "__weakref__")
 
     def __init__(self, array: Any, dtype: Dtype, strides: Ints | None = None):
-        self.array = array
-        self.strides = strides
+        self.array: Any = array
+        self.strides: Ints | None = strides
         self.dtype: Dtype = dtype
         #: the geometry of the tensor that made it, once a resize has changed the array's shape
         self.home: Geometry | None = None

@@ -225,7 +225,7 @@ FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
 
 
 #: makes an object whose fields are then set one by one: every operation makes several, and calls nothing for it
-new = object.__new__
+new: Callable[[type[Any]], Any] = object.__new__
 
 
 def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:

@@ -54,7 +54,7 @@ def _new_type(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
 
 
 #: the types of wrapped numbers: tensors that count as Python numbers in type promotion
-NUMBER_TYPES = {
+NUMBER_TYPES: dict[type, TensorType] = {
     bool: _new_type(bool_, (), bool),
     int: _new_type(int64, (), int),
     float: _new_type(float64, (), float),

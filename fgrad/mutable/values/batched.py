@@ -10,7 +10,7 @@ Values of several levels nest, the innermost level outside: level numbers rise i
 always ``Batched(Batched(array, 1), 2)``.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fgrad.mutable.layout.geometry import Ints
 
@@ -21,7 +21,7 @@ class Batched:
     __slots__ = ("array", "level")
 
     #: whether there has ever been one; as long as there has not, routines do not look for any
-    exist = False
+    exist: ClassVar[bool] = False
 
     #: the array with the batch in front; batched itself where levels nest
     array: Any

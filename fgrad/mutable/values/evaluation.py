@@ -95,7 +95,7 @@ class Routine(Executable):
         self.small = max([t.size for t in self.graph.types], default=0) <= self._pace_of(active()).numpy_kept_size
         if self.numpy is not None and not _reads_inputs(self.graph):
             constant = self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
-            self.numpy = lambda values: constant
+            self.numpy: Any = lambda values: constant
 
     @property
     def kept(self) -> bool:

@@ -278,9 +278,15 @@ class Before:
         self.tensor: Tensor = tensor
         root = tensor if view is None else view.base
         self.root: Tensor = root
-        self.written = tensor._storage.array, tensor._counter.value
-        self.looks = tensor._geometry, tensor._type, None if view is None else view.version
-        self.makers = [(x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)]
+        self.written: tuple[Any, int] = tensor._storage.array, tensor._counter.value
+        self.looks: tuple[Geometry | None, TensorType, int | None] = (
+            tensor._geometry,
+            tensor._type,
+            None if view is None else view.version,
+        )
+        self.makers: list[tuple[Tensor, Node | None, int, dict[int, Any] | None]] = [
+            (x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)
+        ]
         #: where gradients are retained
         self.retains: list[tuple[Node, dict[int, Any]]] = [
             (node, dict(node.retains))
