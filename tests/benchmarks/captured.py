@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import fgrad
 import fgrad.numpy as fnp
 import fgrad.torch
 from tests.benchmarks.measured import Row
+from tests.benchmarks.memory import peak_memory
 from tests.benchmarks.side_by_side import Awaited, ratio
 
 #: calls of a step before it is measured
@@ -257,20 +257,10 @@ def most_memory(library: str) -> float:
     torch = importlib.import_module(library)
     step, args = mlp((2048,) * 5, 2048, 1.0).make(torch)
     step = torch.compile(step) if library != "torch" else step
-    before = _peak()
+    before = peak_memory()
     for _ in range(10):
         float(step(*args))
-    return (_peak() - before) / 1024
-
-
-def _peak() -> int:
-    """The most memory that this process has held, in kilobytes.
-
-    From Linux: ``getrusage`` counts what the process held that started this one, too.
-    """
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found, "the system does not say how much memory a process has held"
-    return int(found[1])
+    return peak_memory() - before
 
 
 if __name__ == "__main__":
