@@ -20,8 +20,8 @@ from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, pr
 from fgrad.run.kernels.kernel import Compute, KernelOf
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
-#: the extra nanoseconds that NumPy may take for one node, and the elements of its largest value.  No policy: half of the
-#: time that JAX takes to compile one primitive, whichever back end runs the graph later
+#: the extra nanoseconds that NumPy may take for one node, and the elements of its largest value.  No policy: half of
+#: the time that JAX takes to compile one primitive, whichever back end runs the graph later
 EXCESS, LARGEST = 20_000_000, 1 << 22
 
 

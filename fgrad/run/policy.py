@@ -164,7 +164,7 @@ class Follower:
     __slots__ = ("__weakref__",)
 
     def stop(self) -> None:
-        """Drop everything derived from the old policy: the next run starts under the one in force.  Any thread may call."""
+        """Drop everything derived from the old policy: the next run starts under the one in force.  Thread-safe."""
         raise NotImplementedError
 
 
