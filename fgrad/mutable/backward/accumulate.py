@@ -46,10 +46,10 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         leaf._grad = apply(ADD, (old, grad))
     hooks = leaf._post_accumulate_grad_hooks
     for hook in list(hooks.values()) if hooks else ():
-        found = hook(leaf)
-        if found is not None and not isinstance(found, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
-        if found is not None and found is not leaf:
+        returned = hook(leaf)
+        if returned is not None and not isinstance(returned, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{returned.__class__.__name__}'")
+        if returned is not None and returned is not leaf:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
@@ -83,20 +83,20 @@ def kept(grad: Tensor, strides: Ints) -> Tensor:
     return new_tensor(grad._value(), grad._type, strides)
 
 
-def validated(node: Node, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
     """Gradients made to fit their tensors: summed over broadcast axes and cast."""
     edges = node.next_edges
-    if len(found) != len(edges):
+    if len(input_grads) != len(edges):
         raise RuntimeError(
-            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(found)})"
+            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(input_grads)})"
         )
-    for i, (edge, grad) in enumerate(zip(edges, found, strict=True)):
+    for i, (edge, grad) in enumerate(zip(edges, input_grads, strict=True)):
         if edge is None or grad is None:
             continue
         type = edge[0].out_types[edge[1]]
         if grad._type is not type:
-            found = [*found[:i], fitted(node, i, grad, type), *found[i + 1 :]]
-    return found
+            input_grads = [*input_grads[:i], fitted(node, i, grad, type), *input_grads[i + 1 :]]
+    return input_grads
 
 
 def fitted(node: Node, place: int, grad: Tensor, type: TensorType) -> Tensor:

@@ -176,11 +176,11 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
         node = heapq.heappop(ready).node
         task.node = node
         try:
-            found = step(task, node, task.buffers.pop(node, None), captured)
+            input_grads = step(task, node, task.buffers.pop(node, None), captured)
         except Exception as error:
             RAISED.call(error, node, task.source)
             raise
-        for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
+        for edge, grad in zip(node.next_edges, input_grads, strict=False) if input_grads is not None else ():
             if edge is None:
                 continue
             following, number = edge
@@ -201,14 +201,14 @@ def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None
 
     PyTorch does the same with backward called from backward (torch/csrc/autograd/engine.cpp, "Reentrant backwards").
     """
-    found: list[list[Tensor | None]] = []
+    results: list[list[Tensor | None]] = []
     raised: list[BaseException] = []
     settings = dict(vars(modes))
 
     def work() -> None:
         vars(modes).update(settings)
         try:
-            found.append(run())
+            results.append(run())
         except BaseException as error:
             raised.append(error)
 
@@ -217,7 +217,7 @@ def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None
     thread.join()
     if raised:
         raise raised[0]
-    return found[0]
+    return results[0]
 
 
 def count_dependencies(task: GraphTask, roots: Sequence[Node]) -> None:
@@ -307,36 +307,36 @@ def step(
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
-    held = task.modes
-    before = held.get("evaluating")
+    thread_modes = task.modes
+    before = thread_modes.get("evaluating")
     try:
-        held["evaluating"] = node
+        thread_modes["evaluating"] = node
         if is_leaf:
             accumulate_grad(node.variable, grads[0])
-            found: Sequence[Tensor | None] = ()
+            input_grads: Sequence[Tensor | None] = ()
         else:
-            found = node.apply(grads)
+            input_grads = node.apply(grads)
     except Exception:
         _warn_of_forward(node)
         raise
     finally:
-        held["evaluating"] = before
-    if found:
-        found = validated(node, found)
+        thread_modes["evaluating"] = before
+    if input_grads:
+        input_grads = validated(node, input_grads)
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
-            found = asked_for(task, node, found)
-        found = post_hooks(node, found, grads)
+            input_grads = asked_for(task, node, input_grads)
+        input_grads = post_hooks(node, input_grads, grads)
     if unusual.on and modes.anomaly and modes.check_nan:
         if not task.keep:
             task.held.append(node)  # its saved values tell where a NaN comes from
-        check_nan(task, node, found)
+        check_nan(task, node, input_grads)
     elif not task.keep:
         node.release(task.source)
-    return found
+    return input_grads
 
 
-def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def asked_for(task: GraphTask, node: OperationNode, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
     """The requested gradients only: PyTorch computes no others, and the node's hooks see None for the rest.
 
     Those of a sequence of tensors (``cat``) are computed all together.
@@ -344,11 +344,11 @@ def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | Non
     wanted = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
     last = len(node.plan.operation.operands) - 1
     wanted[last:] = [any(wanted[last:])] * len(wanted[last:])
-    return [g if w else None for g, w in zip(found, wanted, strict=True)]
+    return [g if w else None for g, w in zip(input_grads, wanted, strict=True)]
 
 
-def check_nan(task: GraphTask, node: Node, found: Sequence[Tensor | None]) -> None:
-    for i, grad in enumerate(found):
+def check_nan(task: GraphTask, node: Node, input_grads: Sequence[Tensor | None]) -> None:
+    for i, grad in enumerate(input_grads):
         if (
             grad is not None
             and grad._type.inexact
@@ -371,8 +371,8 @@ def call(node: Node, *grads: Any, **named: Any) -> Any:
     if isinstance(node, AccumulateGrad):
         accumulate_grad(node.variable, grads[0])
         return ()
-    found = node.apply(grads)
-    return found[0] if len(found) == 1 else tuple(found)
+    input_grads = node.apply(grads)
+    return input_grads[0] if len(input_grads) == 1 else tuple(input_grads)
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:

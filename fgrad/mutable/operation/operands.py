@@ -53,8 +53,8 @@ def _truncated(x: Any, new: np.dtype[Any]) -> Any:
     wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
     least = int(np.iinfo(wide).min)
     fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
-    found = lax.convert_element_type(x, wide)
-    return lax.convert_element_type(lax.select(fits, found, lax.full_like(found, least)), new)
+    wide_values = lax.convert_element_type(x, wide)
+    return lax.convert_element_type(lax.select(fits, wide_values, lax.full_like(wide_values, least)), new)
 
 
 def check_cast(result: Dtype, into: Dtype) -> None:
@@ -98,17 +98,17 @@ _numbers: dict[Any, Any] = {}
 def number(x: Any) -> Any:
     """A Python number as an array of 64 bits."""
     key = (x.__class__, x) if x else (x.__class__, repr(x))
-    found = _numbers.get(key)
-    if found is None:
+    array = _numbers.get(key)
+    if array is None:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
         try:
-            found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+            array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
         except OverflowError:
             raise OverflowError(f"{shown(x)} does not fit into 64 bits. Way out: a float, {shown(x)}.0") from None
         if x == x:
-            _numbers[key] = found
-    return found
+            _numbers[key] = array
+    return array
 
 
 @define(eq=False)
@@ -155,14 +155,14 @@ class ArrayFunction:
 
     def _results(self, arrays: Sequence[Any]) -> list[Any]:
         try:
-            found = self.function(*arrays, **self.static)
+            results = self.function(*arrays, **self.static)
         except NotImplementedError:
             # PyTorch first checks whether the result could be written at all
             if self.into is not None and self.common is not None:
                 check_cast(self.common, self.into.dtype)
             raise
-        self.single = not isinstance(found, tuple | list)
-        return [found] if self.single else list(found)
+        self.single = not isinstance(results, tuple | list)
+        return [results] if self.single else list(results)
 
 
 def half_of(common: Dtype | None, types: Sequence[OperandType]) -> Dtype | None:

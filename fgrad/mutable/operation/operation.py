@@ -96,15 +96,15 @@ class Operation:
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
-        found = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
-        if found is None:
-            found = Planned(self, types, params, into)
+        plan = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
+        if plan is None:
+            plan = Planned(self, types, params, into)
             self.held += len(types)
             if self.held > OPERANDS_KEPT:
                 self.plans.clear()
                 self.held = len(types)
-            self.plans[(types, params) if into is None else (types, params, into)] = found  # type: ignore[index]
-        return found
+            self.plans[(types, params) if into is None else (types, params, into)] = plan  # type: ignore[index]
+        return plan
 
     def node_name(self, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> str:
         if callable(self.node):
@@ -208,10 +208,10 @@ class Planned(Plan):
             routine = LazyRoutine(lambda: recorded(wanted).routine.graph, self.join.pulled(wanted))
             views = tuple([(0, self.join.pieces[i]) for i in wanted])
             return Pullback(routine, wanted, (), (), views, (None,) * len(wanted), False)
-        found = super().pulled_back(wanted)
+        pullback = super().pulled_back(wanted)
         if not (gradients.views or gradients.strides):
-            return found
-        passed, strides = list(found.passed), list(found.strides)
+            return pullback
+        passed, strides = list(pullback.passed), list(pullback.strides)
         for k, place in enumerate(wanted):
             name = self.places[place][1]
             view, layout = gradients.views.get(name), gradients.strides.get(name)
@@ -219,7 +219,7 @@ class Planned(Plan):
                 passed[k] = 0, partial(view, **static)
             if layout is not None:
                 strides[k] = layout(self.types, type_at(self, place).shape)
-        return evolve(found, passed=tuple(passed), strides=tuple(strides), only_passes=False)
+        return evolve(pullback, passed=tuple(passed), strides=tuple(strides), only_passes=False)
 
     def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
         """The strides of the outputs; ``apart``: some operand is not row-major."""
@@ -439,8 +439,8 @@ def node_of(
         return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     try:
         # a view made without recording requires grad if its base does, but no gradient flows through it
-        found = tuple(wanted)
-        pullback = plan.pullbacks.get(found) or plan.pullback(found) if wanted else NOTHING
+        requested = tuple(wanted)
+        pullback = plan.pullbacks.get(requested) or plan.pullback(requested) if wanted else NOTHING
         if plan.columns is not None:
             pullback = plan.columns.of(pullback, operands)
     except UndefinedDerivativeError:
@@ -470,8 +470,8 @@ def node_of(
 
 def before_write(tensor: Tensor) -> Tensor:
     """A copy, with its history, of a tensor that is about to be written."""
-    made = new_tensor(tensor._value(), tensor._type)
-    made._node, made._output_nr = gradient_function(tensor), tensor._output_nr
+    old = new_tensor(tensor._value(), tensor._type)
+    old._node, old._output_nr = gradient_function(tensor), tensor._output_nr
     for level in range(modes.dual_level + 1):
-        CARRY.call(tensor, made, level, lambda tangent: before_write(tangent))
-    return made
+        CARRY.call(tensor, old, level, lambda tangent: before_write(tangent))
+    return old

@@ -118,20 +118,20 @@ class Plan:
         return self.routine.graph
 
     def pullback(self, wanted: tuple[int, ...]) -> Pullback:
-        found = self.pullbacks.get(wanted)
-        if found is None:
-            found = self.pullbacks[wanted] = self.pulled_back(wanted)
-        return found
+        pullback = self.pullbacks.get(wanted)
+        if pullback is None:
+            pullback = self.pullbacks[wanted] = self.pulled_back(wanted)
+        return pullback
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
         return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
-        found = self._pushforwards.get(varied)
-        if found is None:
-            found = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
-        return found
+        pushforward = self._pushforwards.get(varied)
+        if pushforward is None:
+            pushforward = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
+        return pushforward
 
 
 def _pullback(
@@ -142,9 +142,9 @@ def _pullback(
 
     def function(*flat: Any) -> list[Any]:
         ins, outs, cts = flat[:n], flat[n : n + m], flat[n + m :]
-        found = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
+        cotangents = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
         return [
-            lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(found[k])
+            lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(cotangents[k])
             for i, k in zip(wanted, results, strict=True)
         ]
 
@@ -212,8 +212,8 @@ def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]
     types = [*graph.in_types, *[tangent_type(graph.in_types[i]) for i in varied]]
 
     def function(*flat: Any) -> list[Any]:
-        found = evaluate(joint.graph, flat)
-        tangents = found[m:]
+        results = evaluate(joint.graph, flat)
+        tangents = results[m:]
         return [
             lax.full(graph.out_types[k].shape, 0, graph.out_types[k].dtype) if place is None else tangents[place]
             for k, place in [(k, joint.results[k]) for k in inexact]

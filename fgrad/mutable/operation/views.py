@@ -31,17 +31,17 @@ class ViewOperation(Operation):
 
     geometry: Callable[..., Any] = lambda geometry: geometry
     #: the results by the operand's geometry and everything else they depend on
-    found: dict[Any, "Views"] = field(factory=dict)
+    results: dict[Any, "Views"] = field(factory=dict)
 
     def views(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
         """The results for these operands and parameters, cached."""
         key = (geometry, rest, params)
-        found = self.found.get(key)
-        if found is None:
-            if len(self.found) >= GEOMETRIES_KEPT:
-                self.found.clear()
-            found = self.found[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
-        return found
+        result_views = self.results.get(key)
+        if result_views is None:
+            if len(self.results) >= GEOMETRIES_KEPT:
+                self.results.clear()
+            result_views = self.results[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
+        return result_views
 
 
 @frozen(eq=False)
@@ -52,9 +52,11 @@ class Views:
     several: bool
 
     @staticmethod
-    def of(found: Geometry | list[Geometry]) -> "Views":
-        several = isinstance(found, list)
-        return Views(tuple([(g, tensor_type(g.dtype, g.sizes)) for g in (found if several else [found])]), several)
+    def of(geometries: Geometry | list[Geometry]) -> "Views":
+        several = isinstance(geometries, list)
+        return Views(
+            tuple([(g, tensor_type(g.dtype, g.sizes)) for g in (geometries if several else [geometries])]), several
+        )
 
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -63,11 +65,11 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     tensor: Tensor = operands[0]
     if modes.grad and tensor._view is not None:
         gradient_function(tensor)  # a forbidden view that was written is refused first: see ``find_nodes``
-    found = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
+    result_views = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
     source = visible(sys._getframe(2))
-    creation = "multi_output" if found.several else "default"
+    creation = "multi_output" if result_views.several else "default"
     results = []
-    for geometry, result_type in found.geometries:
+    for geometry, result_type in result_views.geometries:
         results.append(view_of(tensor, geometry, creation, operation.name, source, result_type))
     tracked = is_tracked(tensor) and not tensor._inference
     if not (tracked and modes.grad):
@@ -84,7 +86,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
                 results[k]._output_nr = k
         elif not plan.differentiable:
             check_integers(plan, operands)
-    return results if found.several else results[0]
+    return results if result_views.several else results[0]
 
 
 def view_of(

@@ -108,12 +108,12 @@ class SavedTensor:
         detached = original._requires_grad if self.leaf else not self.output
         self._pack(alias(original) if detached else original, pack, unpack)
 
-    def _pack(self, given: Tensor, pack: Any, unpack: Any) -> None:
+    def _pack(self, to_pack: Tensor, pack: Any, unpack: Any) -> None:
         original: Any = self.tensor
-        version = given._counter.value
+        version = to_pack._counter.value
         with no_grad():
-            self.packed = pack(given)
-        if given._counter.value != version:
+            self.packed = pack(to_pack)
+        if to_pack._counter.value != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
                 "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
@@ -277,17 +277,18 @@ class SavedTensor:
         """
         if given_back._type.dtype is not self.type.dtype:
             given_back = given_back.to(self.type.dtype)
-        given, shape = given_back._type.shape, self.type.shape
-        if given == shape:
+        given_shape, shape = given_back._type.shape, self.type.shape
+        if given_shape == shape:
             return given_back
         # the gradient is summed over extra axes; axes of size 1 need no sum
-        more = max(len(given) - len(shape), 0)
-        inner = given[more:]
+        more = max(len(given_shape) - len(shape), 0)
+        inner = given_shape[more:]
         fits = all(a in (b, 1) for a, b in zip(reversed(inner), reversed(shape), strict=False))
-        if not node.broadcasts_saved or any(n != 1 for n in given[:more]) or not fits:
+        if not node.broadcasts_saved or any(n != 1 for n in given_shape[:more]) or not fits:
             raise RuntimeError(
                 f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
-                f"{list(given)}, but what was packed has shape {list(shape)}. Way out: give the shape that was packed."
+                f"{list(given_shape)}, but what was packed has shape {list(shape)}. "
+                "Way out: give the shape that was packed."
             )
         return given_back.reshape(inner).expand(shape)
 
