@@ -1,6 +1,6 @@
-"""Every call of the mutable layer from a floor to one above it: the type, what asks, and what fills it.
+"""Every call of the mutable layer from a floor to one above it: its type, the caller, and the function that answers.
 
-See NOTE [Ports] in ``fgrad/graph/port.py``; ``tests/test_ports.py`` holds this file to the code.
+See NOTE [Ports] in ``fgrad/graph/port.py``; ``tests/test_ports.py`` checks this file against the code.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # -- semantics ---------------------------------------------------------------------------------------------------------
 
-#: makes the ``grad_fn`` of a view anew after a write: NOTE [Lazy grad_fn of views]
+#: renews the ``grad_fn`` of a view after a write: NOTE [Lazy grad_fn of views]
 RENEW: "Port[Callable[[Tensor], None]]" = Port(
     "fgrad.mutable.write.inplace", "renew", asked_by=["fgrad.mutable.tensor.tensor"]
 )
@@ -38,31 +38,31 @@ PUSH: "Port[Callable[[Planned, Sequence[Any], Sequence[Tensor]], None]]" = Port(
     "push",
     asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.write.inplace"],
 )
-#: in forward mode, gives a tensor at a level what a function makes of another's tangent
+#: in forward mode, gives a tensor a tangent computed from another's, at a level
 CARRY: "Port[Callable[[Tensor, Tensor, int, Callable[[Tensor], Tensor]], None]]" = Port(
     "fgrad.mutable.transforms.forward",
     "carry",
     asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.operation.views"],
 )
-#: inside of ``torch.func``, lifts operands from outside into the levels between
+#: inside ``torch.func``, lifts operands from outside into the levels between
 LIFTED: "Port[Callable[[Sequence[Any]], Sequence[Any]]]" = Port(
     "fgrad.mutable.transforms.levels",
     "lifted",
     asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.write.inplace", "fgrad.mutable.transforms.forward"],
 )
 
-#: inside of ``torch.func``, raises the error of a write that would carry a value out of it
+#: inside ``torch.func``, raises the error of a write that would leak a value out of it
 CHECK_WRITE: "Port[Callable[[Tensor, Any], None]]" = Port(
     "fgrad.mutable.transforms.levels", "check_write", asked_by=["fgrad.mutable.write.inplace"]
 )
 
-# -- what errors and warnings say --------------------------------------------------------------------------------------
+# -- texts of errors and warnings --------------------------------------------------------------------------------------
 
-#: adds what is known at an entrance to an error that is raised through it: the arguments, and the module if it is one
+#: adds what a public wrapper knows to an error raised through it: the arguments, and the module if it is one
 AT_ENTRANCE: "Port[Callable[..., None]]" = Port(
     "fgrad.mutable.explain.calls", "at_entrance", asked_by=["fgrad.mutable.context.torch_function.wrap"]
 )
-#: the same where no other entrance is above
+#: the same if no other wrapper is further out
 AT_OUTERMOST: "Port[Callable[[Exception, Iterable[Any]], None]]" = Port(
     "fgrad.mutable.explain.calls", "at_outermost", asked_by=["fgrad.mutable.context.entrance"]
 )
@@ -78,11 +78,11 @@ CHANGED: "Port[Callable[[SavedTensor, Node, str], RuntimeError]]" = Port(
 AUDIT: "Port[Callable[[SavedTensor, Node], None]]" = Port(
     "fgrad.mutable.explain.audit", "compare_saved", asked_by=["fgrad.mutable.tensor.saved"]
 )
-#: the error of a second backward through what the first let go of
+#: the error of a second backward through a graph that the first one freed
 RELEASED: "Port[Callable[[Node], RuntimeError]]" = Port(
     "fgrad.mutable.explain.explain", "released", asked_by=["fgrad.mutable.operation.operation_node"]
 )
-#: the error of a gradient that would be of integers: NOTE [Integers with a history]
+#: the error for a gradient that would be of integers: NOTE [Integers with a history]
 INTEGER_GRADIENT: "Port[Callable[[Node], RuntimeError]]" = Port(
     "fgrad.mutable.explain.explain", "integer_gradient", asked_by=["fgrad.mutable.operation.operation_node"]
 )

@@ -33,7 +33,7 @@ class Recording(Protocol):
     def write_outside(self, reference: Any, value: Any, /) -> None: ...
 
 
-class Cell(JaxTracer):
+class Cell(JaxTracer[Any]):
     """A reference that was made while recording; ``value`` is what it holds now."""
 
     __slots__ = ("value",)

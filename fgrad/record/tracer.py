@@ -23,7 +23,7 @@ from fgrad.record import refusals
 from fgrad.record.origin import because
 
 
-class Tracer(JaxTracer):
+class Tracer(JaxTracer[Any]):
     """A value being recorded; it behaves as a ``jax.Array`` of its shape and dtype."""
 
     __slots__ = ("number",)

@@ -1,4 +1,4 @@
-"""Second floor: running a graph, by NumPy or compiled, and what is kept of it for the next run.
+"""Second floor: running a graph, by NumPy or compiled, and the caches for the next run.
 
 It uses ``graph``.
 """

@@ -1,14 +1,14 @@
-"""Compiling in a thread of its own, while the program goes on.
+"""Compiling in a background thread, while the program continues.
 
 NOTE [Compiling in the background]
-XLA lets go of Python's lock while it compiles.  So what can run in another way meanwhile does not wait: a thread takes
-one graph after the other, and an executable takes its program over at the first call after it is there.  What the
-thread has compiled, JAX finds when the function is called, if types and settings are the same; a thread has some
-settings for itself, so they are handed over.  With others JAX compiles at the call, and where the thread met an error,
-the call meets it again.
+XLA releases the GIL while it compiles.  So a graph that can run on another back end meanwhile does not wait: a thread
+compiles one graph after the other, and an executable switches to its program at the first call after it is ready.  JAX
+finds what the thread has compiled when the function is called with the same types and settings; some settings are
+thread-local, so they are copied.  With other settings JAX compiles at the call, and if compiling in the thread failed,
+the call raises the same error.
 
-A thread that is inside XLA when the interpreter ends or the process forks leaves locks that nobody opens.  So both wait
-for the one graph that is being compiled.  The others are dropped at the end, and in the forked process, which goes on
+A thread that is inside XLA when the interpreter exits or the process forks leaves locks held forever.  So both wait
+for the one graph that is being compiled.  Queued graphs are dropped on exit and in the forked process, which continues
 without their programs.
 """
 
@@ -26,10 +26,10 @@ from fgrad.jaxcore import ShapedArray, with_x64
 
 
 class Compilation:
-    """A function that ``jax.jit`` returned, and whether it is ready to be called: compiled, or given up.
+    """A function returned by ``jax.jit``, and whether it is ready to be called: compiled, or failed.
 
     Attributes:
-      seconds: what compiling it in the background has taken.
+      seconds: the time that compiling it in the background took.
     """
 
     __slots__ = ("program", "ready", "seconds")
@@ -40,19 +40,19 @@ class Compilation:
         self.seconds: float | None = None
 
 
-#: how a function comes to be compiled for arguments of some types
+#: starts the compilation of a function for arguments of some types
 Compile = Callable[[Any, Sequence[ShapedArray]], Compilation]
 
 
 def when_called(program: Any, types: Sequence[ShapedArray]) -> Compilation:
-    """Compiled by the first call, which waits for it."""
+    """Compile at the first call, which waits for it."""
     compilation = Compilation(program)
     compilation.ready = True
     return compilation
 
 
 def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
-    """By the thread: see NOTE [Compiling in the background]."""
+    """Compile in the background thread: see NOTE [Compiling in the background]."""
     compilation = Compilation(program)
     shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
     config: Any = jax.config
@@ -86,21 +86,21 @@ def in_background(program: Any, types: Sequence[ShapedArray]) -> Compilation:
 def begun(
     running: Compilation | None, compile: Compile, program: Callable[[], Any], types: Sequence[ShapedArray]
 ) -> Compilation:
-    """What has been begun already, or begin now; who waits for a program does not wait for the background's turn."""
+    """The compilation already started, or a new one, outside the background's queue."""
     if running is None or (compile is when_called and not running.ready):
         return compile(program(), types)
     return running
 
 
 def wait_for_compilations() -> None:
-    """Wait until everything is compiled that has been left to the background so far."""
+    """Wait until everything submitted to the background so far is compiled."""
     reached = threading.Event()
     if _worker.submit(reached.set):
         reached.wait()
 
 
 class _Worker:
-    """The thread, which starts when there is something to do."""
+    """The thread, started on first use."""
 
     def __init__(self) -> None:
         self.queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -110,7 +110,7 @@ class _Worker:
         self.ended = False
 
     def submit(self, work: Callable[[], None]) -> bool:
-        """Put work at the end of the queue; False where there can be no thread any more."""
+        """Append work to the queue; False if no thread can be started any more."""
         if self.ended:
             return False
         self.queue.put(work)
@@ -118,10 +118,10 @@ class _Worker:
             thread = threading.Thread(target=self._run, name="fgrad compiles", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter ends, or the system gives no more of them
+            except RuntimeError:  # the interpreter is exiting, or the system is out of threads
                 self.ended = True
                 return False
-            self.thread = thread  # a signal before this makes a second thread, which does no harm
+            self.thread = thread  # a signal before this line leads to a second thread, which is harmless
         return True
 
     def _run(self) -> None:

@@ -1,15 +1,14 @@
 """Lines of a NumPy program, and chains of elementwise ones block by block.
 
 NOTE [Blocks]
-NumPy goes through an array for each operation, and makes a new one: where arrays are larger than the processor's cache,
-each operation waits for memory.  So lines in a row that compute each element from elements at the same place, as those
-of an optimiser's step do, become one: it takes a block of elements through all of them, and writes to memory only what
-is read afterwards.
+NumPy makes a pass over an array for each operation, and allocates a result: for arrays larger than the processor's
+cache each operation is bound by memory.  So consecutive elementwise lines, as in an optimiser's step, are fused into
+one: it takes the elements through all of them block by block, and writes to memory only what is read afterwards.
 
 NOTE [Written over]
-A new array of some size costs more than what is written to it, for the system hands its memory over page by page.  So
-an elementwise line writes its result over an operand that nobody else has seen: one that a line before has made for it
-alone.  Views of it cannot exist, since a view would have been made by another line that reads it.
+Allocating a large array costs more than writing to it, because of page faults.  So an elementwise line writes its
+result over an operand that an earlier line has made for it alone.  Views of such an operand cannot exist, since a view
+would have been made by another line that reads it.
 """
 
 import math
@@ -23,7 +22,7 @@ from attrs import evolve, frozen
 from fgrad.graph.source import function_of
 from fgrad.run.kernels.kernel import Compute
 
-#: the elements of a block, and those of an array that does not stay in the cache
+#: the elements of a block, and the smallest size of an array that does not fit in the cache
 BLOCK, MANY = 1 << 15, 1 << 17
 
 
@@ -35,19 +34,19 @@ class Line:
     primitive: str
     compute: Compute
     operands: tuple[int, ...]
-    #: the shape of its result, if it computes each element from single numbers and elements at the same place
+    #: the shape of its result, if it is elementwise
     each: tuple[int, ...] | None = None
     dtype: np.dtype[Any] | None = None
     #: the operand over which it writes its result: see NOTE [Written over]
     over: int | None = None
 
 
-#: behind the last line
+#: after the last line
 END = Line((), "", lambda: None, ())
 
 
 def in_blocks(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outputs: Sequence[int]) -> list[Line]:
-    """The lines, with chains of elementwise ones made one.
+    """The lines, with chains of elementwise ones fused.
 
     Arguments:
       shapes: those of all values.
@@ -64,7 +63,7 @@ def in_blocks(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outputs:
         if chain and line.each != chain[0].each:
             made = {other.values[0] for other in chain}
             if line.each == () and made.isdisjoint(line.operands):
-                found.append(line)  # a single number, which the rest of the chain may read
+                found.append(line)  # a scalar, which the rest of the chain may read
                 continue
             kept = {i for i in made if last.get(i, -1) >= place}
             found += chain if len(chain) == 1 else [_chain(chain, kept, shapes)]
@@ -97,7 +96,7 @@ def _written_over(lines: Sequence[Line], shapes: Sequence[tuple[int, ...]], outp
 
 
 def _chain(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ...]]) -> Line:
-    """Some lines as one, of whose results some are kept."""
+    """Some lines fused into one, which keeps some of their results."""
     each = chain[0].each
     assert each is not None
     made = [line.values[0] for line in chain]

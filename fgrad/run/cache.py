@@ -1,4 +1,4 @@
-"""Bounded caches: entries stay until newer ones need their room."""
+"""Bounded caches: old entries are evicted for newer ones."""
 
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-#: what one entry counts for at least, in nodes of a graph
+#: the minimal size of an entry, in nodes of a graph
 ENTRY = 1000
 
 _caches: list["Cache[Any, Any]"] = []
@@ -15,7 +15,7 @@ _caches: list["Cache[Any, Any]"] = []
 class Cache(dict[Key, Value], Generic[Key, Value]):
     """A dict that drops its oldest entries when it holds more than ``limit`` graphs of ordinary length.
 
-    A long graph counts for several, so that a few huge ones do not stay in memory.  Reading is a dict's own; ``enter``
+    A long graph counts as several, so that a few huge ones do not fill memory.  Reading is plain dict access; ``enter``
     may be called from several threads.
     """
 
@@ -28,14 +28,14 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         _caches.append(self)
 
     def enter(self, key: Key, value: Value, nodes: int = 0) -> Value:
-        """Keep ``value``, made of so many nodes; or give the value that another thread entered first."""
+        """Keep ``value``, a graph of this many nodes; or return the value that another thread entered first."""
         size = max(ENTRY, nodes)
         with self._lock:
             if key not in self._sizes:
-                self._sizes[key] = size  # before the value: what is kept has a size, also where a signal comes between
+                self._sizes[key] = size  # before the value, so that every entry has a size even if a signal arrives
                 self._total += size
             kept = self.setdefault(key, value)
-            self._shrink()  # a call: see NOTE [Signals]
+            self._shrink()  # this is a call: see NOTE [Signals]
             return kept
 
     def _shrink(self) -> None:

@@ -1,17 +1,17 @@
-"""Running graphs: one executable for each structure, which moves from one back end to the next.
+"""Running graphs: one executable per structure, which moves from one back end to the next.
 
 NOTE [When a graph is compiled]
-A structure met once is interpreted: compiling would cost more than it saves, and random programs, or a Python loop
-that runs a different number of times, meet each structure once.  Met again, it is compiled whole and kept in a
-bounded cache.  XLA's time grows with the square of a graph's length, and so does the number of times that a long graph
-must be met first; until then it is run in stretches (``stretches.py``).  When is the policy's to say: NOTE [Back ends
-in order].  Arguments that are tracers make no program at all: a recording takes the graph's nodes over, and any other
-JAX trace gets them bound one by one.
+A structure seen once is interpreted: compiling would cost more than it saves, and random programs, or a Python loop
+with a varying number of iterations, see each structure once.  Seen again, it is compiled whole and kept in a bounded
+cache.  XLA's time grows with the square of a graph's length, and so does the number of runs before a long graph is
+compiled; until then it runs in stretches (``stretches.py``).  The policy holds all thresholds: NOTE [Back ends in
+order].  For tracers as arguments no program is made: a recording takes over the graph's nodes, and under any other JAX
+trace they are bound one by one.
 
 NOTE [Interrupted in XLA]
-A signal that comes while JAX traces or compiles a function can leave an entry in JAX's caches that looks like a call
-which is still running: that function raises RecursionError from then on (jaxlib 0.10).  So what ``jax.jit`` has given
-is kept only once it has run; after an interrupt the next run begins with a new one.
+A signal that arrives while JAX traces or compiles a function can leave an entry in JAX's caches that looks like a call
+in progress: the function raises RecursionError from then on (jaxlib 0.10).  So the result of ``jax.jit`` is kept only
+once it has run; after an interrupt the next run starts with a new one.
 """
 
 from collections.abc import Sequence
@@ -47,12 +47,12 @@ from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, foll
 from fgrad.run.prices import Kind, Size, prices
 from fgrad.run.stretches import Stretches, cut
 
-#: executables that are kept
+#: the executables, by structure
 PROGRAM_LIMIT = 4096
 
 ops.enter_lowering(primitive("conv_general_dilated"), lowered)
 
-#: where NumPy is silent about infinities and NaNs; each run enters a copy, since a context cannot be entered twice
+#: a context with NumPy's warnings off, copied per run because contexts are not re-entrant
 SILENT = Context()
 SILENT.run(np.seterr, all="ignore")
 
@@ -62,7 +62,7 @@ class TakesGraphs(Trace):
 
     __slots__ = ("order",)
 
-    #: later recordings are inner ones: with values of several, the latest takes the graph
+    #: later recordings are inner ones: given values of several, the latest takes the graph
     order: int
 
     def splice(self, graph: Graph, args: Sequence[Any], source: Any = None) -> list[Any]:
@@ -70,11 +70,11 @@ class TakesGraphs(Trace):
 
 
 class Executable(Follower):
-    """A graph, the back end that runs it at present, and how many runs are left until it is compiled.
+    """A graph, its current back end, and the number of runs left until it is compiled.
 
     Attributes:
-      graph: what is run.
-      numpy: the NumPy program, if it runs the graph for good.
+      graph: the graph that runs.
+      numpy: the NumPy program, if it runs the graph permanently.
       compiled: XLA's program, once it has taken over.
     """
 
@@ -99,16 +99,16 @@ class Executable(Follower):
     def __init__(self, graph: Graph, pace_of: PaceOf):
         self.graph: Graph = graph
         self._pace_of = pace_of
-        #: whether a back end has been chosen, and the calls of those that run
+        #: whether a back end has been chosen, and the callables of those in use
         self.begun: bool
         self.numpy: Any
         self.compiled: Any
-        #: what XLA has compiled, kept under policies that do not run it
+        #: XLA's program, kept even under policies that do not run it
         self._xla: Any = None
         #: the NumPy program, while the graph is new
         self._new: Any = None
         self._left: float = 0
-        #: the seconds that NumPy may still spend on it, the fewest that a run of its has taken, and XLA's slower runs
+        #: the seconds left to NumPy, NumPy's fastest run, and the number of XLA's slower runs
         self._unspent: float = 0
         self._fastest: float = inf
         self._trials: int = 0
@@ -119,7 +119,7 @@ class Executable(Follower):
         follow(self)
 
     def stop(self) -> None:
-        """Leave all back ends; the next run begins under the policy that is in force then."""
+        """Leave all back ends; the next run starts under the policy then in force."""
         self.begun = False
         self.numpy = self.compiled = None
         self._unspent = 0
@@ -139,13 +139,13 @@ class Executable(Follower):
         self._unspent = pace.rent * prices.rent(Size.of(graph)) if rented else 0
         self._fastest, self._trials = inf, 0
         self._left = 0 if rented else runs_before_compiling(graph, pace, policy, found)
-        # there must be another way to run it meanwhile
+        # only if another back end can run it meanwhile
         self._compile = pace.compile if rented or self._left > 0 else when_called
         self._stretches = None
-        # where NumPy also runs it on JAX's arrays, what XLA has compiled under another policy is not asked
+        # if NumPy runs it on JAX's arrays, too, a program compiled under another policy is not used
         early = rented or self._left > 0
         self.compiled = None if early or (kept and pace.numpy_waits) else self._xla
-        if active() is not policy:  # another thread has changed it meanwhile
+        if active() is not policy:  # another thread has changed the policy meanwhile
             self.stop()
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -167,11 +167,11 @@ class Executable(Follower):
         return bind(self.graph, args)
 
     def run_new(self, args: Sequence[Any]) -> Sequence[Any]:
-        """Run on concrete arrays a graph that XLA has not taken over, and count the run."""
+        """Run on concrete arrays, before XLA has taken over, and count the run."""
         if not self.begun:
             self.begin()
             return self(args)
-        new = self._new  # read once: another thread may give it up meanwhile
+        new = self._new  # read once: another thread may drop it meanwhile
         if new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if (self.numpy is not None and self._waits) or self._early():
                 return self.given(self._by_numpy(new, args))
@@ -192,10 +192,10 @@ class Executable(Follower):
         return outs
 
     def _tried(self, run: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """Run by XLA for the first few times; NumPy keeps the graph if it has been faster: see NOTE [Rent or buy]."""
+        """Run by XLA, on trial; the graph stays with NumPy if that was faster: see NOTE [Rent or buy]."""
         if self._xla is None:
             outs = restoring_trace(self._compiled, args)
-            self.compiled = None  # the first call takes JAX longer
+            self.compiled = None  # JAX's first call takes longer
             return self.given(self._by_numpy(run, args)) if outs is None else outs
         jax.block_until_ready(args)
         began = perf_counter()
@@ -212,18 +212,18 @@ class Executable(Follower):
         return outs
 
     def _early(self) -> bool:
-        """Count a run; whether it comes before XLA's program takes over."""
+        """Count a run; returns whether it is too early for XLA."""
         self._left -= 1
         return self._left >= 0 or self._unspent > 0 or not self._ready(self._compile)
 
     def ready(self) -> bool:
-        """Whether it can run now, for callers that have another way; if not, its compilation starts."""
+        """Whether it can run now, for callers with an alternative; if not, its compilation starts."""
         if not self.begun:
             self.begin()
         pace = self._pace_of(active())
         if self.numpy is not None or pace.runs > 0:
             return True
-        self._left = 0  # a long graph that is not compiled runs in stretches, which is slower than that other way
+        self._left = 0  # a long graph that is not compiled would run in stretches, which is slower than the alternative
         return self._ready(pace.compile)
 
     def _ready(self, compile: Compile) -> bool:
@@ -251,11 +251,11 @@ class Executable(Follower):
         return as_arrays(outs, graph.out_types)
 
     def given(self, outs: Sequence[Any]) -> Sequence[Any]:
-        """What a NumPy program has computed, as arrays of JAX."""
+        """The results of a NumPy program as JAX arrays."""
         return as_arrays(outs, self.graph.out_types)
 
     def _compiled(self, args: Sequence[Any]) -> Sequence[Any] | None:
-        """Compile and run; None where XLA cannot compile, since a primitive is implemented in Python only."""
+        """Compile and run; None if XLA cannot compile it because a primitive is implemented in Python only."""
         if self._xla is None:
             assert self._compilation is not None
             xla = self._compilation.program
@@ -277,7 +277,7 @@ class Executable(Follower):
 
 
 def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: NumpyProgram | None) -> float:
-    """How often a graph is run in another way before it is compiled."""
+    """How often a graph runs on other back ends before it is compiled."""
     if calls_python(graph):
         return inf
     if numpy is not None:
@@ -289,14 +289,14 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
 
 
 def long_runs(graph: Graph, policy: Policy) -> float:
-    """How often a long graph is run in stretches before it is compiled whole; 0 of one that is not long."""
-    # to XLA a graph is as long as its nodes are many, and longer where it computes many outputs each from the start
+    """How often a long graph runs in stretches before it is compiled whole; 0 if it is not long."""
+    # XLA's time grows with the number of nodes, and with the outputs that fusion computes each from the start
     lengths = len(graph.nodes) * (1 + len(graph.outputs) // policy.outputs) // policy.stretch
     return policy.long_runs * lengths**2 if lengths else 0
 
 
 def calls_python(graph: Graph) -> bool:
-    """Whether a graph calls functions of the user's on its values."""
+    """Whether a graph calls the user's Python functions on its values."""
     return graph.effects and any(isinstance(node.op.primitive, PythonCall) for node in graph.nodes)
 
 
@@ -305,7 +305,7 @@ def _is_traced(const: Const) -> bool:
 
 
 def bind(graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> Sequence[Any]:
-    """Bind a graph under its tracers' trace; ``source`` is the line of those nodes that have none of their own."""
+    """Bind a graph under its tracers' trace; ``source`` is the line of nodes that have none of their own."""
     latest: TakesGraphs | None = None
     for x in args:
         if isinstance(x, Tracer):
@@ -326,7 +326,7 @@ _executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)
 def executable(graph: Graph) -> Executable:
     """The executable of a graph, shared by all graphs of equal structure, whatever their lines.
 
-    Where an error may name a line (``jax_debug_nans``), it is the graph's own.
+    If errors may name a line (``jax_debug_nans``), the graph has its own executable.
     """
     if checks_each_primitive():
         return Executable(graph, calls)
@@ -336,9 +336,9 @@ def executable(graph: Graph) -> Executable:
 
 @frozen(eq=False)
 class Program:
-    """A graph with the executable that it shares with all equal ones.
+    """A graph with the executable shared by all equal graphs.
 
-    Tracers get this very graph, not an equal one that was met before: its source lines are its own.
+    Tracers get this very graph, not an equal one seen earlier, because it has its own source lines.
     """
 
     graph: Graph
@@ -365,7 +365,7 @@ def run(graph: Graph, args: Sequence[Any]) -> Sequence[Any]:
 
 @frozen
 class CacheInfo:
-    """How much is kept: programs (and how many of them are compiled) and interned operations."""
+    """The sizes of the caches: programs (and how many of them are compiled) and interned operations."""
 
     programs: int
     compiled: int
@@ -373,7 +373,7 @@ class CacheInfo:
 
 
 def cache_info() -> CacheInfo:
-    """What fgrad's caches hold at present.
+    """The current sizes of fgrad's caches.
 
     >>> import fgrad
     >>> fgrad.clear_cache()

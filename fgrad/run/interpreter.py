@@ -1,10 +1,9 @@
-"""Running a graph node by node on values: by NumPy's kernels where there are such, by JAX's primitives elsewhere.
+"""Running a graph node by node: by NumPy kernels where they exist, else by JAX's primitives.
 
 NOTE [NumPy runs what is met first]
-JAX compiles each primitive anew for each shape, which takes some 40 ms; the first run of a program spent nearly all its
-time so.  So a graph that is met for the first time runs on NumPy's kernels, on the CPU.  What has none (functions of
-64-bit numbers that XLA computes better, decompositions, what calls the user's code) goes to JAX, and so does what takes
-NumPy longer than compiling it would.
+JAX compiles each primitive for each shape, which takes some 40 ms and used to be nearly all the time of a program's
+first run.  So a new graph runs on NumPy kernels, on the CPU.  Operations without one (64-bit functions that XLA
+computes better, calls of the user's code) go to JAX, and so do those that take NumPy longer than compiling would.
 """
 
 from collections.abc import Sequence
@@ -21,12 +20,13 @@ from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, copied, pr
 from fgrad.run.kernels.kernel import Compute, KernelOf
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
-#: nanoseconds that NumPy may take longer for one node, and the elements of its largest value
+#: the extra nanoseconds that NumPy may take for one node, and the elements of its largest value.  No policy: half of
+#: the time that JAX takes to compile one primitive, whichever back end runs the graph later
 EXCESS, LARGEST = 20_000_000, 1 << 22
 
 
 def interpret(graph: Graph, args: Sequence[Any], kernel_of: KernelOf) -> list[Any]:
-    """The values of a graph's outputs, as arrays of JAX or NumPy; nothing is traced."""
+    """The values of a graph's outputs, as JAX or NumPy arrays; no argument is a tracer."""
     values: list[Any] = [*args, *(const.value for const in graph.consts)]
     if checks_each_primitive() or not all(map(in_memory, values)):
         return evaluate(graph, args)
@@ -44,8 +44,8 @@ def interpret(graph: Graph, args: Sequence[Any], kernel_of: KernelOf) -> list[An
 
 
 def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]:
-    """The results of one operation, as arrays of JAX or NumPy."""
-    if op.effects:  # what calls the user's code hands arrays of JAX to it
+    """The results of one operation, as JAX or NumPy arrays."""
+    if op.effects:  # the user's code is passed JAX arrays
         inputs = [copied(x) if isinstance(x, np.ndarray) else x for x in inputs]
     if isinstance(op.primitive, Cond):
         branches = op.params["branches"]
@@ -61,20 +61,20 @@ def outputs(op: Op, inputs: Sequence[Any], kernel_of: KernelOf) -> Sequence[Any]
 
 
 def _compute(op: Op, kernel_of: KernelOf) -> Compute | None:
-    """How NumPy computes an operation; None if it has no kernel or would take too long."""
+    """The NumPy computation of an operation; None if there is no kernel or it would take too long."""
     kernel = kernel_of(op)
     largest = max([t.size for t in (*op.in_types, *op.out_types)])
     return None if kernel is None or largest > LARGEST or kernel.excess * largest > EXCESS else kernel.compute
 
 
 def _broadcast(value: Any, type: ShapedArray) -> np.ndarray:
-    """A value with the axes that a kernel leaves to be broadcast."""
+    """A value broadcast to its full shape, which kernels may leave undone."""
     array = np.asarray(value, type.dtype)
     return array if array.shape == type.shape else np.broadcast_to(array, type.shape)
 
 
 def as_arrays(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
-    """The results of an interpreted graph as a compiled one would give them: they may be scalars, or NumPy's."""
+    """The results of an interpreted graph as JAX arrays, as a compiled program returns them."""
     return [_as_array(x, t) for x, t in zip(values, types, strict=True)]
 
 
@@ -88,7 +88,7 @@ def _as_array(value: Any, type: ShapedArray) -> Any:
 
 
 def in_memory(value: Any) -> bool:
-    """Whether NumPy can read a value in place, and JAX would put results of it on the same device."""
+    """Whether NumPy can read a value in place, and JAX would put the results on the same device."""
     if isinstance(value, jax.Array):
         return (
             not isinstance(value, Tracer)

@@ -42,23 +42,23 @@ from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel, KernelOf, kerne
 class NumpyProgram:
     """A graph as a function of NumPy arrays."""
 
-    #: of flat arrays, the flat results; nobody may write to them
+    #: from flat arrays to the flat results, which must not be written
     run: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
-    #: nanoseconds that NumPy takes longer than a compiled program
+    #: extra nanoseconds, compared with a compiled program
     excess: float
     #: the elements of the largest value in it
     largest: int
 
 
-#: so many operations at most that are looked at
+#: the most operations of a graph that is considered, and
 LOOKED_AT = 5000
-#: so many elements at most in any value
+#: the most elements of any value; no policy: bounds on the time spent here, beyond what any policy accepts
 LARGEST = 1 << 22
-#: nanoseconds that a line costs whatever it does
+#: measured costs of this machine's kind, no policy: the nanoseconds of a line, whatever it does;
 LINE = 750
-#: nanoseconds that a compiled program takes to begin: alone, and where threads share arrays of so many elements
+#: the launch overhead of a compiled program: alone, and if threads share arrays of this many elements;
 BEGUN, SHARED, SHARED_SIZE = 35_000, 150_000, 1 << 15
-#: and to share a matrix product of so many multiplications
+#: and the overhead of sharing a matrix product of this many multiplications
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 #: the bytes of the largest array whose size the C library learns from: see NOTE [Memory from the heap]
 FREED = (32 << 20) - (64 << 10)
@@ -67,7 +67,7 @@ np.empty(FREED, np.uint8)
 
 
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
-    """A graph as a function of NumPy arrays; None where it does anything else, or takes so many nanoseconds longer."""
+    """A graph as a function of NumPy arrays; None if an operation has no kernel, or NumPy would take too long."""
     graph = _with_calls_opened(graph)
     if not graph.nodes or len(graph.nodes) > LOOKED_AT or not _is_supported(graph):
         return None
@@ -81,21 +81,21 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
 
 
 def _is_supported(graph: Graph) -> bool:
-    """Whether all values are of types that kernels know, small enough, and no constant is being traced."""
+    """Whether all values have types with kernels and are small enough, and no constant is a tracer."""
     supported = all(t.dtype in SUPPORTED and t.size <= LARGEST for t in graph.types)
     return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
 
 
 class _Writer:
-    """A program while its lines are written, one for each node that is not constant."""
+    """A program under construction: a line for each node that is not constant."""
 
     def __init__(self, graph: Graph):
         self.graph: Graph = graph
-        #: the values that are constant
+        #: the constant values
         self.known: dict[int, np.ndarray] = {
             i: np.asarray(const.value, const.type.dtype) for i, const in enumerate(graph.consts, len(graph.in_types))
         }
-        #: those that values have so far: NumPy's broadcasting brings them to their own where they meet others
+        #: the current shapes of values: NumPy's broadcasting brings them to their full shapes when combined with others
         self.shapes: list[tuple[int, ...]] = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
         #: by their first value
         self.lines: dict[int, Line] = {}
@@ -108,7 +108,7 @@ class _Writer:
         self.excess: float = -_beginning(self.largest)
 
     def write(self, node: Node, found: Kernel) -> None:
-        """Write the line of the next node, unless one computes the same: derivatives compute what they need anew."""
+        """Write the line of the next node, unless an equal one exists: derivatives recompute what they need."""
         compute, transposed = found.compute, found.transposed
         inputs = tuple([self.equal.get(i, i) for i in node.inputs])
         shapes = [self.shapes[i] for i in inputs]
@@ -141,19 +141,19 @@ class _Writer:
             self.excess -= PRODUCT
 
     def _fold(self, node: Node, numbers: tuple[int, ...], compute: Compute) -> None:
-        """Compute a node of constants now."""
+        """Fold a node of constants."""
         with np.errstate(all="ignore"):
             value = compute(*[self.known[i] for i in node.inputs])
         for i, x, t in zip(numbers, value if len(numbers) > 1 else [value], node.op.out_types, strict=True):
             self.known[i] = np.array(x, t.dtype, order="C")
 
     def _operand(self, i: int) -> Any:
-        """What tells an operand from others: its number, or a constant number itself."""
+        """The key of an operand: its number, or the value of a constant scalar."""
         value = self.known.get(i)
         return i if value is None or value.size > 1 else (value.dtype, value.tobytes())
 
     def _with_products_transposed(self, outputs: Sequence[int]) -> list[Line]:
-        """The lines, with products that are only read transposed made the other way round: BLAS does so for nothing."""
+        """The lines, with products that are only read transposed computed transposed, which BLAS does at no cost."""
         lines = dict(self.lines)
         reads = Counter(chain(outputs, *[line.operands for line in lines.values()]))
         for number, line in self.lines.items():
@@ -174,12 +174,12 @@ class _Writer:
 
 
 def _beginning(largest: int) -> float:
-    """Nanoseconds that a compiled program takes to begin whose largest value has so many elements."""
+    """The launch overhead, in nanoseconds, of a compiled program whose largest value has this many elements."""
     return SHARED if largest >= SHARED_SIZE else BEGUN
 
 
 def _control_flow(op: Op, kernel_of: KernelOf) -> Kernel | None:
-    """A loop or a choice between branches as Python over their programs."""
+    """A loop or a branch as Python control flow over NumPy programs."""
     if op.effects:
         return None
     if op.name == "cond":
@@ -194,7 +194,7 @@ def _choice(op: Op, kernel_of: KernelOf) -> Kernel | None:
         return None
 
     def compute(index: Any, *args: Any) -> Any:
-        # views: what is returned is made read-only, and may be one of the arguments
+        # copy views: results are made read-only, and may be one of the arguments
         outs = [np.asarray(x)[...] for x in programs[position(index, len(programs))].run(args)]
         return outs if len(outs) > 1 else outs[0]
 
@@ -221,7 +221,7 @@ def _loop(op: Op, kernel_of: KernelOf) -> Kernel | None:
     turns = range(length)[::-1] if params["reverse"] else range(length)
 
     def compute(*args: Any) -> Any:
-        # BLAS would bring a transposed factor into order at every turn
+        # BLAS would copy a transposed factor at every iteration
         consts, xs = [np.asarray(x, order="C") for x in args[:nc]], args[nc + nk :]
         # views: what is returned is made read-only, and a carry may be one of the arguments still
         carry = [np.asarray(x, dtype)[...] for x, dtype in zip(args[nc:], dtypes, strict=False)]
@@ -253,7 +253,7 @@ def _spread(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _with_calls_opened(graph: Graph) -> Graph:
-    """The graph with its calls inlined, unless it gets too long."""
+    """The graph with its calls inlined, unless it becomes too long."""
     while len(graph.nodes) <= LOOKED_AT and any(_called(node.op) is not None for node in graph.nodes):
         builder = Builder(graph.in_types)
         numbers = [*builder.inputs, *map(builder.const, graph.consts)]
@@ -285,9 +285,9 @@ def _function(
     outputs: Sequence[int],
     full: Mapping[int, tuple[int, ...]],
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-    """The lines as a function: spelt out as Python, since walking over them would take as long as they do.
+    """The lines as a function, generated as Python source: a loop over them would take as long as they do.
 
-    Some outputs have still to be broadcast to their ``full`` shapes.
+    Some outputs must still be broadcast to their ``full`` shapes.
     """
     scope: dict[str, Any] = {"asarray": np.asarray, "spread": _spread}
     scope |= {f"v{i}": value for i, value in known.items()}

@@ -7,8 +7,9 @@ in this order as its graph is met more often; the ``Policy`` in force says when.
 some 40 ms, a large one seconds; a loop in which a sequence grows meets new graphs at every step, and a script that runs
 once meets each graph once.
 
-A policy that leaves only one back end *forces* it: so a test runs the same program on each.  Under ``reproducible`` the
-back end depends on the graph alone and not on how often it was met, so equal inputs give equal bits at every call.
+A policy that allows only one back end *forces* it, so that a test can run the same program on each.  Under
+``reproducible`` the back end depends on the graph alone, not on earlier runs, so equal inputs give equal bits at every
+call.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,23 +31,23 @@ class Pace:
 
     #: runs node by node
     runs: float = 0
-    #: runs node by node of a graph with a convolution or a loop, of which one node takes as long to compile as all
+    #: the same for a graph with a convolution or a loop, where compiling that one node takes as long as the whole graph
     heavy_runs: float = 0
     #: runs of a graph that NumPy can run
     numpy_runs: float = 0
-    #: instead, of what NumPy does not keep: the time that it may spend in all, as a share of what compiling takes; see
+    #: instead, for graphs that NumPy does not keep: the total time it may spend, as a share of the compile time; see
     #: NOTE [Rent or buy]
     rent: float = 0
-    #: the nanoseconds that NumPy may take longer in one run of a graph that is new, and of one that it keeps for good
+    #: the extra nanoseconds that NumPy may take in one run of a new graph, and of one that it keeps permanently
     numpy_excess: float = -inf
     numpy_kept_excess: float = -inf
-    #: the elements of the largest value in a graph that NumPy keeps for good
+    #: the elements of the largest value in a graph that NumPy keeps permanently
     numpy_kept_size: float = 1 << 17
-    #: whether NumPy also runs its graphs on results of compiled programs, which it may have to wait for
+    #: whether NumPy also runs on results of compiled programs, which it may have to wait for
     numpy_waits: bool = False
     #: the kernels on which NumPy runs it, whole or node by node
     kernels: KernelOf = kernel
-    #: how it comes to be compiled where it can run in another way meanwhile
+    #: how it is compiled if another back end can run it meanwhile: in the background, or at the call
     compile: Compile = when_called
 
 
@@ -57,10 +58,10 @@ class Policy:
     The numbers are measured on two cores; each is a ratio of costs (compiling to running) more than a time.
     """
 
-    #: a call of a transformed function is one graph: met twice, it is worth compiling
+    #: calls of transformed functions, one graph each: seen twice, it is worth compiling
     calls: Pace = Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla)
-    #: operations of tensors, run one by one: programs meet many shapes a few times; NumPy takes 20 ms more at most, and
-    #: the time of a compilation in all
+    #: tensor operations, run one by one: programs use many shapes a few times each; NumPy may take 20 ms longer in a
+    #: run, and the time of one compilation in total
     operations: Pace = Pace(
         runs=6,
         numpy_runs=40,
@@ -69,20 +70,20 @@ class Policy:
         numpy_kept_excess=0,
         compile=in_background,
     )
-    #: pieces that have been met as single operations many times: whole backwards; a small one stays with NumPy, or all
-    #: that is computed of its results would go to XLA after it
+    #: whole backwards, whose operations have run many times one by one; a small one stays with NumPy, or everything
+    #: computed from its results would go to XLA
     pieces: Pace = Pace(rent=1, numpy_excess=0, numpy_kept_excess=0, compile=in_background)
-    #: how often a structure of a backward is walked node by node before it becomes one piece
+    #: how often the engine runs a backward's structure node by node before it is fused
     backward_runs: float = 64
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
     stretch: int = 840
-    #: runs of a stretch before it is compiled: that takes the time of so many interpreted ones
+    #: runs of a stretch before it is compiled: compiling takes the time of this many interpreted runs
     stretch_runs: float = 16
-    #: runs in stretches of a graph of one stretch before it is compiled whole, which takes time with the square of it
+    #: runs of a graph one stretch long before it is compiled whole; grows with the square of the length, as XLA's time
     long_runs: float = 32
-    #: a graph of up to so many outputs is compiled whole in a time that does not depend on their number
+    #: up to this many outputs, the compile time of a whole graph does not depend on their number
     outputs: int = 32
-    #: how often XLA may be slower than NumPy was before NumPy keeps a graph: one slow run may be the machine's
+    #: how many runs by XLA may be slower than NumPy's before NumPy keeps the graph: one slow run may be noise
     trials: int = 4
 
 
@@ -103,7 +104,7 @@ def _forced(pace: Pace) -> Policy:
     return Policy(calls=pace, operations=pace, pieces=pace, backward_runs=inf, long_runs=inf)
 
 
-#: the policies that have names; all but the first two force a back end, as far as it can run a graph
+#: the named policies; all but the first two force a back end, as far as it can run a graph
 POLICIES: dict[str, Policy] = {
     "default": Policy(),
     "reproducible": Policy(
@@ -119,7 +120,7 @@ POLICIES: dict[str, Policy] = {
     "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
     "compiled": evolve(_forced(_COMPILED), long_runs=0),
     "fused backward": evolve(Policy(), pieces=_INTERPRETED, backward_runs=0),
-    # every change of back ends within the first few runs
+    # all changes of back end within the first few runs
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
         operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_excess=inf),
@@ -133,17 +134,17 @@ POLICIES: dict[str, Policy] = {
 
 
 class _Active:
-    """The policy in force, in all threads, and what is reset when it changes."""
+    """The policy in force, in all threads, and the followers reset when it changes."""
 
     def __init__(self) -> None:
         self.policy = POLICIES["default"]
         self.blocks: list[_Block] = []
         self.followers: WeakSet[Follower] = WeakSet()
-        #: held where the policy changes, so that the blocks that are open and the policy in force agree
+        #: held while the policy changes, so that the open blocks and the policy in force agree
         self.lock = Lock()
 
     def changed(self) -> None:
-        """Stop all that follows; each begins anew under the policy then in force, which may be another thread's."""
+        """Stop all followers; each starts afresh under the policy then in force, which may be another thread's."""
         with self.lock:
             followers = list(self.followers)
         for follower in followers:
@@ -151,19 +152,19 @@ class _Active:
 
 
 class _Block:
-    """A block that is open, and the policy to go back to when it is left."""
+    """An open block, and the policy to restore when it is left."""
 
     def __init__(self, before: Policy):
         self.before = before
 
 
 class Follower:
-    """What works by the policy in force, and begins anew under another."""
+    """Something that depends on the policy in force, and starts afresh under another."""
 
     __slots__ = ("__weakref__",)
 
     def stop(self) -> None:
-        """Leave what was begun under the policy: the next run begins under the one in force.  From any thread."""
+        """Drop everything derived from the old policy: the next run starts under the one in force.  Thread-safe."""
         raise NotImplementedError
 
 
@@ -176,13 +177,13 @@ def active() -> Policy:
 
 
 def follow(follower: Follower) -> None:
-    """Have something stopped whenever another policy takes the place of the one in force."""
+    """Stop a follower whenever the policy changes."""
     with _active.lock:
         _active.followers.add(follower)
 
 
 def enforce(policy: Policy) -> None:
-    """Put a policy in force, in all threads, until another takes its place."""
+    """Set the policy of all threads."""
     with _active.lock:
         _active.policy = policy
     _active.changed()
@@ -225,7 +226,7 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
 
 
 def _leave(block: _Block) -> None:
-    """Go back to the policy from before a block, unless a later block is open, as one of another thread may be."""
+    """Restore the policy from before a block, unless a later block is open, possibly in another thread."""
     with _active.lock:
         position = _active.blocks.index(block)
         del _active.blocks[position]
@@ -238,7 +239,7 @@ def _leave(block: _Block) -> None:
         _active.changed()
 
 
-#: which pace of a policy a graph runs at
+#: selects the pace at which a graph runs
 PaceOf = Callable[[Policy], Pace]
 
 

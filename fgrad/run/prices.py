@@ -1,12 +1,11 @@
-"""What compiling a graph costs and what it saves, learnt from what has been compiled in this process.
+"""What compiling a graph costs and saves, learnt from the compilations of this process.
 
 NOTE [Rent or buy]
-A graph that NumPy runs in a millisecond pays for its program after hundreds of runs, and nobody knows whether there
-will be so many.  Who compiles it when NumPy has lost as much time on it as compiling it takes, never spends more than
-twice what the better choice would have cost: that is the rule for skis, which are bought when as much has been paid for
-renting them.  What has been compiled is then measured against NumPy, which keeps the graph if it was faster; and what
-one graph has gained says what others of its kind will.  All these times are the wall's, so what else the machine does
-lengthens all of them.
+For a graph that NumPy runs in a millisecond, compiling pays off after hundreds of runs, and there may not be so many.
+Compiling it once NumPy has lost as much time as compiling takes never costs more than twice the better choice: the ski
+rental rule, by which skis are bought once as much has been spent on renting them.  The compiled program is then timed
+against NumPy, which keeps the graph if it was faster; and the gain of one graph predicts that of others of its kind.
+All these are wall times, so other load on the machine lengthens all of them.
 
 Source: Karlin et al., 1988, `Competitive snoopy caching <https://doi.org/10.1007/BF01762111>`_.
 """
@@ -17,21 +16,21 @@ from attrs import frozen
 
 from fgrad.graph.graph import Graph
 
-#: the seconds that a program takes at first: by itself, for each node, and for a convolution or a loop
+#: initial estimates of compile time in seconds: per program, per node, and per convolution or loop
 PROGRAM, NODE, HEAVY = 0.04, 0.006, 0.2
-#: the length from which on a graph takes time with the square of it
+#: the length beyond which compile time grows quadratically
 LONG = 840
-#: what the latest compilation counts for among all, and the latest program
+#: the weights of the latest compilation and of the latest program in the running averages
 LATEST, LATEST_SAVING = 0.1, 0.3
-#: how many times what was expected one compilation may count: a machine may have slept in it
+#: an upper bound on a measured time, as a multiple of the expected: the machine may have slept meanwhile
 MOST = 4
-#: what is saved at least, in the long run
+#: the least share that a program is assumed to save
 LEAST = 0.02
 LOOPS = frozenset({"scan", "while"})
 
 
 class Kind(Enum):
-    """What a graph mostly does, by which the gain of compiling differs."""
+    """What dominates a graph, on which the gain of compiling depends."""
 
     CONVOLUTION = auto()
     LOOP = auto()
@@ -42,7 +41,7 @@ class Kind(Enum):
 class Size:
     """The nodes of a graph and of the regions in it, and how many of them are convolutions and loops.
 
-    Of these each takes XLA as long to compile as the graph that it is in.
+    Each convolution or loop takes XLA about as long to compile as the rest of its graph.
     """
 
     nodes: int = 0
@@ -72,30 +71,30 @@ class Size:
 
 
 class Prices:
-    """What compilations have taken, against what was expected of them, and what they have saved."""
+    """The measured cost of compilations relative to the estimates, and their measured savings."""
 
     def __init__(self) -> None:
-        self.scale = 1.0
+        self.scale: float = 1.0
         #: the share of NumPy's time that a program saves
-        self.saving = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.8, Kind.OTHER: 0.6}
+        self.saving: dict[Kind, float] = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.8, Kind.OTHER: 0.6}
 
     def seconds(self, size: Size) -> float:
-        """What compiling takes."""
+        """The expected compile time."""
         heavy = size.convolutions + size.loops
         return self.scale * (PROGRAM + NODE * size.nodes * (1 + size.nodes / LONG) + HEAVY * heavy)
 
     def rent(self, size: Size) -> float:
-        """The seconds that NumPy may run a graph until a compiled program would have saved as many as it takes."""
+        """How many seconds NumPy may run a graph: until a compiled program would have saved its compile time."""
         return self.seconds(size) / self.saving[size.kind]
 
     def learn_seconds(self, size: Size, seconds: float) -> None:
-        """Take in what one compilation has taken."""
+        """Learn from the time of one compilation."""
         self.scale *= (1 - LATEST) + LATEST * min(seconds / self.seconds(size), MOST)
 
     def learn_saving(self, size: Size, before: float, after: float) -> None:
-        """Take in how long NumPy takes for a graph and how long its program does."""
+        """Learn from the times of NumPy and of the program for a graph."""
         saved = max(1 - after / before, LEAST)
         self.saving[size.kind] += LATEST_SAVING * (saved - self.saving[size.kind])
 
 
-prices = Prices()
+prices: Prices = Prices()

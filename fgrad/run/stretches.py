@@ -1,14 +1,14 @@
 """Long graphs, run in stretches: equal ones share one compiled program.
 
 NOTE [Stretches]
-Interpreting costs some 20 us a node, and compiling a whole graph takes time that grows faster than its length.  A long
-graph was a loop, though, so cut into stretches of equal length it is a few programs, each run again and again.  The
+Interpreting costs some 20 us per node, and the time to compile a whole graph grows faster than its length.  But a long
+graph was a Python loop, so cut into stretches of equal length it consists of a few programs, each run many times.  The
 length has many divisors: a loop of ten operations or fewer then gives a handful of distinct stretches.  Loops of
 different lengths share them.
 
-A stretch is compiled without fusion, for which it must not be called while JAX traces.  XLA fuses by computing each
-output from the start, which takes quadratic time and code where, as in a forward pass whose values are kept, every
-value along a chain is an output.
+A stretch is compiled without fusion, so it must not be called while JAX traces.  XLA fuses by computing each output
+from the start, which takes quadratic time and code if, as in a forward pass whose values are kept, every value along a
+chain is an output.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Part:
             raise
 
     def _ready(self, pace: Pace) -> bool:
-        """Count a run; whether the compiled form takes it."""
+        """Count a run; returns whether the compiled form can run."""
         self.met += 1
         if self.compilation is None and self.met <= active().stretch_runs:
             return False
@@ -61,7 +61,7 @@ class Part:
 
 @frozen(eq=False)
 class Stretch:
-    """Some nodes in a row: the values that they read and give, and those that nobody needs afterwards."""
+    """Consecutive nodes: the values they read and produce, and those that are dead afterwards."""
 
     part: Part
     ins: tuple[int, ...]
@@ -92,7 +92,7 @@ _parts: Cache[Graph, Part] = Cache(PART_LIMIT)
 
 
 def cut(graph: Graph, length: int) -> Stretches:
-    """A graph in stretches of so many nodes."""
+    """Cut a graph into stretches of this many nodes."""
     count = -(-len(graph.nodes) // length)
     last = _last_readers(graph, length)
     met: dict[tuple[tuple[Op, ...], tuple[tuple[int, ...], ...], tuple[int, ...]], Part] = {}
@@ -103,7 +103,7 @@ def cut(graph: Graph, length: int) -> Stretches:
         end = number + sum([len(node.op.out_types) for node in nodes])
         ins = tuple(dict.fromkeys([i for node in nodes for i in node.inputs if i < number]))
         outs = tuple([i for i in range(number, end) if last[i] > at])
-        # the stretch's own numbers: what it reads from outside by first use, then what it makes
+        # local numbering: the values read from outside by first use, then those computed
         own = {i: k for k, i in enumerate([*ins, *range(number, end)])}
         reads = tuple([tuple([own[i] for i in node.inputs]) for node in nodes])
         gives = tuple([own[i] for i in outs])
@@ -120,7 +120,7 @@ def cut(graph: Graph, length: int) -> Stretches:
 
 
 def _last_readers(graph: Graph, length: int) -> list[int]:
-    """For each value, the last stretch that reads it; one beyond for an output of the graph, -1 for nobody."""
+    """For each value, the last stretch that reads it; one beyond for an output of the graph, -1 for none."""
     count = -(-len(graph.nodes) // length)
     last = [-1] * len(graph.types)
     for at, node in enumerate(graph.nodes):

@@ -1,4 +1,4 @@
-"""The values of a graph in a few words each: for people who look at one."""
+"""Short summaries of a graph's values, for display."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from fgrad.graph.graph import Graph
 from fgrad.jaxcore import Tracer, eval_context
 from fgrad.run.executable import run
 
-#: arrays of up to so many elements are shown whole
+#: arrays of up to this many elements are shown in full
 FEW = 4
 
 
 def summaries(graph: Graph, values: Sequence[Any]) -> dict[int, str]:
-    """What each value of a graph is at some inputs, by number.
+    """Summaries of all values of a graph at some inputs, by number.
 
     >>> import jax.numpy as jnp
     >>> from fgrad.graph.importing import from_jaxpr

@@ -1,4 +1,4 @@
-"""Where gradients arrive: they fit the tensor that they go to, and a leaf adds them to its ``.grad``.
+"""Accumulation: a gradient is made to fit its tensor, and a leaf adds it to its ``.grad``.
 
 A ``.grad`` has the layout that PyTorch gives it.
 """
@@ -37,7 +37,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         grad = to_device_of(leaf, grad)
     old = leaf._grad
     if not is_tracked(leaf):
-        pass  # a leaf that requires grad no more takes none, yet its hooks run
+        pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
     elif old is None:
         leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
     elif not modes.grad:
@@ -46,10 +46,10 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         leaf._grad = apply(ADD, (old, grad))
     hooks = leaf._post_accumulate_grad_hooks
     for hook in list(hooks.values()) if hooks else ():
-        found = hook(leaf)
-        if found is not None and not isinstance(found, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
-        if found is not None and found is not leaf:
+        returned = hook(leaf)
+        if returned is not None and not isinstance(returned, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{returned.__class__.__name__}'")
+        if returned is not None and returned is not leaf:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
@@ -63,7 +63,7 @@ def layout(leaf: Tensor) -> Ints:
 
 
 def copied(grad: Tensor, strides: Ints) -> Tensor:
-    """A ``.grad`` that can be differentiated: a new tensor into which the gradient is copied."""
+    """A differentiable ``.grad``: a new tensor holding a copy of the gradient."""
     target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
     made = apply(COPY, (target, grad))
     made._bump("copy_", None)
@@ -73,7 +73,7 @@ def copied(grad: Tensor, strides: Ints) -> Tensor:
 def kept(grad: Tensor, strides: Ints) -> Tensor:
     """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
 
-    The array is immutable, so that the copy is a new storage only.
+    Arrays are immutable, so the copy is just a new storage.
     """
     # references: two lists and two variables of the engine, the parameter, the argument below
     if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
@@ -83,20 +83,20 @@ def kept(grad: Tensor, strides: Ints) -> Tensor:
     return new_tensor(grad._value(), grad._type, strides)
 
 
-def validated(node: Node, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Gradients made to fit the tensors that they go to: summed over broadcast axes, in their type."""
+def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Gradients made to fit their tensors: summed over broadcast axes and cast."""
     edges = node.next_edges
-    if len(found) != len(edges):
+    if len(input_grads) != len(edges):
         raise RuntimeError(
-            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(found)})"
+            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(input_grads)})"
         )
-    for i, (edge, grad) in enumerate(zip(edges, found, strict=True)):
+    for i, (edge, grad) in enumerate(zip(edges, input_grads, strict=True)):
         if edge is None or grad is None:
             continue
         type = edge[0].out_types[edge[1]]
         if grad._type is not type:
-            found = [*found[:i], fitted(node, i, grad, type), *found[i + 1 :]]
-    return found
+            input_grads = [*input_grads[:i], fitted(node, i, grad, type), *input_grads[i + 1 :]]
+    return input_grads
 
 
 def fitted(node: Node, place: int, grad: Tensor, type: TensorType) -> Tensor:

@@ -1,18 +1,18 @@
-"""The engine: walks the backward graph from its roots, and adds up, hooks, captures and accumulates gradients.
+"""The engine: walks the backward graph from its roots; sums, captures and accumulates gradients, and runs hooks.
 
 NOTE [Hook order]
-For each node, in this order: hooks of the tensors that it made, in order of registration; then what retains their
+For each node, in this order: hooks of its output tensors, in order of registration; then ``retain_grad`` of these
 gradients, so that ``.grad`` holds what the hooks returned; then the node's pre-hooks; the node itself; its post-hooks.
 A leaf's tensor hooks run before its ``AccumulateGrad``, post-accumulate hooks after ``.grad`` is set.  A gradient that
-``autograd.grad`` captures is taken as it comes in if the node has to run too, and after the tensor's hooks if not
+``autograd.grad`` captures is taken before the tensor's hooks if the node has to run too, and after them if not
 (PyTorch: "Backward Hooks execution order", and what 2.13 does).
 
 NOTE [Order of nodes]
-Of the nodes that are ready the one made last runs first, and ``AccumulateGrad`` before all.  A node is ready when
-every node that sends to it has run.  Nothing recurses: a chain of a million nodes is a loop of a million steps.
+Of the ready nodes, the most recently created runs first, and ``AccumulateGrad`` before all.  A node is ready when
+every node that sends it a gradient has run.  There is no recursion: a chain of a million nodes is a loop.
 
-Several ``AccumulateGrad`` come in the order in which a binary heap gives equals back.  Python's and libstdc++'s, which
-is PyTorch's, sift alike, so nothing but the sequence number is compared.
+Several ``AccumulateGrad`` run in the order in which a binary heap pops equal keys.  Python's heap agrees in this with
+libstdc++'s, which PyTorch uses, so only the sequence number is compared.
 """
 
 import heapq
@@ -41,7 +41,7 @@ _numbers = itertools.count()
 
 
 class GraphTask:
-    """One call of backward: what is waiting, what is wanted, and what is called at its end."""
+    """The state of one call of backward: waiting gradients, requested captures, final callbacks."""
 
     __slots__ = (
         "buffers",
@@ -75,10 +75,10 @@ class GraphTask:
         self.node: Node | None = None
         #: every node of the graph, for multi-grad hooks
         self.nodes: set[Node] = set()
-        #: where gradients start, with these; and in anomaly mode the nodes to let go of at the end
+        #: where gradients start, and their initial values; in anomaly mode also the nodes to release at the end
         self.roots: Sequence[tuple[Edge, Tensor | None]] = ()
         self.held: list[Node] = []
-        #: the modes of the thread that it runs on
+        #: the modes of the calling thread
         self.modes: dict[str, Any] = vars(modes)
         #: what multi-grad hooks note during this backward
         self.notes: dict[Any, Any] = {}
@@ -91,7 +91,7 @@ class GraphTask:
 
 
 class Ready(float):
-    """A node that waits for nothing, as a heap orders it."""
+    """A ready node, as ordered by the heap."""
 
     __slots__ = ("node",)
     node: Node
@@ -103,12 +103,12 @@ def push(ready: list[Ready], node: Node) -> None:
     heapq.heappush(ready, entry)
 
 
-#: how many calls of backward, each from within the last, share a thread
+#: how deeply reentrant calls of backward may nest on one thread's stack
 DEEPEST = 16
 
 
 class _Running(threading.local):
-    """The tasks that this thread is in, the innermost last: backward may be called from a hook."""
+    """The tasks running on this thread, innermost last: backward may be called from a hook."""
 
     tasks: tuple[GraphTask, ...] = ()
 
@@ -123,11 +123,11 @@ def run_backward(
     inputs: Sequence[Edge | None] | None,
     accumulate: bool,
 ) -> list[Tensor | None]:
-    """Send gradients from roots down the graph.
+    """Propagate gradients from the roots through the graph.
 
     Arguments:
       roots: an edge and its gradient each.
-      inputs: capture (or, with ``accumulate``, accumulate) at these edges only, and run no node that does not lead to
+      inputs: capture (or, with ``accumulate``, accumulate) at these edges only, and run only nodes that lead to
         one; None runs everything.
 
     Returns:
@@ -159,7 +159,7 @@ def run_backward(
     try:
         running.tasks = (*before, task)
         task.modes.update(grad=create_graph, differentiated=True)
-        _walk(task, ready, captured)  # a call: see NOTE [Signals]
+        _walk(task, ready, captured)  # this is a call: see NOTE [Signals]
     finally:
         running.tasks = before  # before the first call here, after which a signal may be raised
         task.modes.update(grad=grad_mode, differentiated=differentiated)
@@ -171,16 +171,16 @@ def run_backward(
 
 
 def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> None:
-    """Run the nodes that are ready, the latest first, until none is left; then the final callbacks."""
+    """Run ready nodes, the most recent first, until none is left; then the final callbacks."""
     while ready:
         node = heapq.heappop(ready).node
         task.node = node
         try:
-            found = step(task, node, task.buffers.pop(node, None), captured)
+            input_grads = step(task, node, task.buffers.pop(node, None), captured)
         except Exception as error:
             RAISED.call(error, node, task.source)
             raise
-        for edge, grad in zip(node.next_edges, found, strict=False) if found is not None else ():
+        for edge, grad in zip(node.next_edges, input_grads, strict=False) if input_grads is not None else ():
             if edge is None:
                 continue
             following, number = edge
@@ -197,18 +197,18 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
 
 
 def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None]:
-    """Run on a thread of its own, in this thread's modes, and wait: Python's stack is bounded for each thread.
+    """Run a function on a new thread, in this thread's modes, and wait for it: each thread's stack is bounded.
 
     PyTorch does the same with backward called from backward (torch/csrc/autograd/engine.cpp, "Reentrant backwards").
     """
-    found: list[list[Tensor | None]] = []
+    results: list[list[Tensor | None]] = []
     raised: list[BaseException] = []
     settings = dict(vars(modes))
 
     def work() -> None:
         vars(modes).update(settings)
         try:
-            found.append(run())
+            results.append(run())
         except BaseException as error:
             raised.append(error)
 
@@ -217,7 +217,7 @@ def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None
     thread.join()
     if raised:
         raise raised[0]
-    return found[0]
+    return results[0]
 
 
 def count_dependencies(task: GraphTask, roots: Sequence[Node]) -> None:
@@ -237,7 +237,7 @@ def count_dependencies(task: GraphTask, roots: Sequence[Node]) -> None:
 
 
 def find_needed(task: GraphTask, inputs: Sequence[Edge | None], accumulate: bool) -> None:
-    """Find the nodes that lead to a wanted edge, and what is captured at each."""
+    """Find the nodes that lead to a requested edge, and what is captured at each."""
     captures: dict[Node, list[tuple[int, int]]] = {}
     needed: set[Node] = set()
     for place, edge in enumerate(inputs):
@@ -264,7 +264,7 @@ def find_needed(task: GraphTask, inputs: Sequence[Edge | None], accumulate: bool
 
 
 def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> None:
-    """Add a gradient to those that wait at a node."""
+    """Add a gradient to a node's input buffer."""
     buffer = task.buffers.get(node)
     if buffer is None:
         count = len(node.out_types)
@@ -280,9 +280,9 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
 
 
 def is_ours(grad: Tensor) -> bool:
-    """Whether nobody but the engine holds a waiting gradient or its memory, so that a sum may be written into it.
+    """Whether only the engine refers to a buffered gradient and its memory, so that the sum may be written in place.
 
-    PyTorch adds in place then (torch/csrc/autograd/input_buffer.cpp), which versions of captured gradients show.
+    PyTorch does so too (torch/csrc/autograd/input_buffer.cpp); the versions of captured gradients show it.
     """
     # references to the tensor: the buffer, the caller's variable, the parameter, the argument below
     lone = grad._geometry is None and sys.getrefcount(grad) <= 4 and sys.getrefcount(grad._storage) <= 2
@@ -307,48 +307,48 @@ def step(
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
-    held = task.modes
-    before = held.get("evaluating")
+    thread_modes = task.modes
+    before = thread_modes.get("evaluating")
     try:
-        held["evaluating"] = node
+        thread_modes["evaluating"] = node
         if is_leaf:
             accumulate_grad(node.variable, grads[0])
-            found: Sequence[Tensor | None] = ()
+            input_grads: Sequence[Tensor | None] = ()
         else:
-            found = node.apply(grads)
+            input_grads = node.apply(grads)
     except Exception:
         _warn_of_forward(node)
         raise
     finally:
-        held["evaluating"] = before
-    if found:
-        found = validated(node, found)
+        thread_modes["evaluating"] = before
+    if input_grads:
+        input_grads = validated(node, input_grads)
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
-            found = asked_for(task, node, found)
-        found = post_hooks(node, found, grads)
+            input_grads = asked_for(task, node, input_grads)
+        input_grads = post_hooks(node, input_grads, grads)
     if unusual.on and modes.anomaly and modes.check_nan:
         if not task.keep:
-            task.held.append(node)  # what it saved tells where a NaN comes from
-        check_nan(task, node, found)
+            task.held.append(node)  # its saved values tell where a NaN comes from
+        check_nan(task, node, input_grads)
     elif not task.keep:
         node.release(task.source)
-    return found
+    return input_grads
 
 
-def asked_for(task: GraphTask, node: OperationNode, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """The gradients that are wanted: PyTorch computes no others, and the node's hooks see None for them.
+def asked_for(task: GraphTask, node: OperationNode, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """The requested gradients only: PyTorch computes no others, and the node's hooks see None for the rest.
 
-    Those of a sequence of tensors (``cat``) are computed together.
+    Those of a sequence of tensors (``cat``) are computed all together.
     """
     wanted = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
     last = len(node.plan.operation.operands) - 1
     wanted[last:] = [any(wanted[last:])] * len(wanted[last:])
-    return [g if w else None for g, w in zip(found, wanted, strict=True)]
+    return [g if w else None for g, w in zip(input_grads, wanted, strict=True)]
 
 
-def check_nan(task: GraphTask, node: Node, found: Sequence[Tensor | None]) -> None:
-    for i, grad in enumerate(found):
+def check_nan(task: GraphTask, node: Node, input_grads: Sequence[Tensor | None]) -> None:
+    for i, grad in enumerate(input_grads):
         if (
             grad is not None
             and grad._type.inexact
@@ -371,12 +371,12 @@ def call(node: Node, *grads: Any, **named: Any) -> Any:
     if isinstance(node, AccumulateGrad):
         accumulate_grad(node.variable, grads[0])
         return ()
-    found = node.apply(grads)
-    return found[0] if len(found) == 1 else tuple(found)
+    input_grads = node.apply(grads)
+    return input_grads[0] if len(input_grads) == 1 else tuple(input_grads)
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
-    """Call something when the backward that is running has ended.
+    """Call a function at the end of the running backward.
 
     Raises:
       RuntimeError: no backward is running.

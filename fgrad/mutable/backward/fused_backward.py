@@ -1,16 +1,16 @@
-"""Backward as one program, for graphs that are met again and again: a training loop's.
+"""Backward as one program, for graphs that recur, as in a training loop.
 
 NOTE [A backward met often is one program]
-Node by node, backward is a program and a handful of Python calls for each operation.  A training loop builds the same
-graph at every step.  So it is counted how often a structure was met (the pull-backs in the order of the engine, their
-edges, the leaves), and from some number on the pull-backs run as one program, in which XLA fuses them: from the saved
+Node by node, backward costs a program and a handful of Python calls per operation.  A training loop builds the same
+graph at every step.  So each structure is counted (the pull-backs in the order of the engine, their
+edges, the leaves), and beyond some count the pull-backs run as one program, in which XLA fuses them: from the saved
 arrays, the roots' gradients and the leaves' old ``.grad`` to their new one.
 
-The user must not be able to tell.  So it falls back to the engine whenever results could differ: hooks,
+The user must not notice.  So it falls back to the engine whenever results could differ: hooks,
 ``retain_grad``, saved-tensor hooks, anomaly mode, ``create_graph``, ``inputs=``, nodes of custom Functions and writes
-through views, narrow floats (whose intermediate values XLA keeps wider).  Where a saved tensor was written, freed or
-detached, the engine runs and raises at the node where PyTorch raises.  What the engine does with memory (the strides
-and the version of a fresh ``.grad``) is noted when it runs, and done alike.
+through views, half precision (whose intermediates XLA keeps wider).  If a saved tensor was written, freed or
+detached, the engine runs and raises at the node where PyTorch raises.  How the engine lays out memory (the strides
+and the version of a fresh ``.grad``) is recorded when it runs, and reproduced.
 """
 
 import operator
@@ -33,7 +33,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.evaluation import Routine, recorded
 from fgrad.seam import Cache, RawSource, ShapedArray, Size, active, evaluate, pieces, prices, simplify
 
-#: how often XLA may be slower than the engine was before the engine keeps a structure
+#: how many times XLA may be slower than the engine before the structure stays with the engine
 TRIALS = 4
 #: graphs of more nodes than this are never compiled whole: XLA's time grows with the square of a program's length
 LONGEST = 300
@@ -42,7 +42,7 @@ SINGLE = 4
 #: how many structures are kept
 KEPT = 1024
 
-#: what tells structures apart: flat, since it is made at every backward
+#: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
 
 
@@ -57,13 +57,13 @@ class Step:
     out_types: tuple[TensorType, ...]
     inexact: tuple[int, ...]
     edges: tuple[tuple[int, int] | None, ...]
-    #: for each saved value, how it is read from its storage's array
+    #: how each saved value is read from its storage's array
     saved: tuple[Reading | None, ...]
 
 
 @frozen(eq=False)
 class Program:
-    """A backward as one program, and which leaves it gives a gradient."""
+    """A backward as one program, and the leaves that receive a gradient."""
 
     routine: Routine
     reached: tuple[int, ...]
@@ -71,29 +71,29 @@ class Program:
 
 @define(eq=False)
 class Backward:
-    """The backward of one structure: how often it was met and, once it is compiled, its program."""
+    """The backward of one structure: how often it was seen and, once compiled, its program."""
 
     met: int = 0
     program: Program | None = None
-    #: the seconds that the engine may still take in all, unless NumPy does everything; see NOTE [Rent or buy]
+    #: the seconds left to the engine before compiling, unless NumPy runs everything; see NOTE [Rent or buy]
     unspent: float | None = None
-    #: the fewest seconds that it has taken while the program was compiled, and how often the program has taken more
+    #: the engine's best time while the program was being compiled, and how often the program was slower than that
     fastest: float = inf
     slower: int = 0
-    #: the strides and the version of each leaf's ``.grad``, where the engine made it
+    #: the strides and the version of each leaf's ``.grad`` as the engine made it
     memory: tuple[tuple[Ints | None, int] | None, ...] = ()
-    #: whether only the engine can do it
+    #: whether this structure can run on the engine only
     refused: bool = False
 
 
 _backwards: Cache[Key, Backward] = Cache(KEPT)
 
-#: an edge, and the gradient that is sent into it
+#: an edge and the gradient sent along it
 Root = tuple[Edge, Tensor | None]
 
 
 class FusibleBackward:
-    """A backward that is about to run, and whose structure could be compiled."""
+    """A backward that is about to run and whose structure can be compiled."""
 
     __slots__ = ("roots", "nodes", "leaves", "places", "backward", "fresh", "began")
 
@@ -112,13 +112,13 @@ class FusibleBackward:
         #: the place of each node, from 0 up, and of each leaf, from -1 down
         self.places: dict[Node, int] = places
         self.backward: Backward = backward
-        #: the leaves that had no gradient before
+        #: the leaves whose ``.grad`` was None
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
-        #: when the engine began
+        #: when the engine started
         self.began: float = 0
 
     def run(self, keep: bool, source: RawSource | None) -> bool:
-        """Run it as one program; False, with nothing done, if the engine has to."""
+        """Run it as one program; False, with nothing done, if the engine has to run it."""
         done = self._run(keep, source)
         self.began = perf_counter()
         return done
@@ -153,17 +153,17 @@ class FusibleBackward:
         return True
 
     def _price(self) -> float:
-        """The seconds that the engine may take in all before the structure is compiled."""
+        """The total seconds that the engine may take before the structure is compiled."""
         routines = [node.pullback.routine for node in self.nodes]
         if all(routine.kept for routine in routines):
-            return 0  # and NumPy will run it as a whole
+            return 0  # and NumPy will run all of it
         return active().pieces.rent * prices.rent(sum([Size.of(routine.graph) for routine in routines], Size()))
 
     def _found(self, routine: Routine, values: list[Any]) -> Sequence[Any]:
-        """The program's results; the engine keeps the structure if it was faster than XLA is."""
+        """The program's results; if XLA proves slower than the engine, the structure goes back to the engine."""
         backward = self.backward
         if backward.fastest == inf or routine.compiled is None:
-            return routine(values)  # the first call of what XLA has compiled takes JAX longer
+            return routine(values)  # JAX takes longer for the first call of a compiled program
         block_until_ready(values)
         began = perf_counter()
         outs = block_until_ready(routine(values))
@@ -175,7 +175,7 @@ class FusibleBackward:
         return outs
 
     def note(self) -> None:
-        """After the engine has run: note how long it took, and how it laid out what it made."""
+        """After the engine has run: note the time it took and the layout of each new ``.grad``."""
         backward = self.backward
         if backward.program is not None:
             block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
@@ -188,7 +188,7 @@ class FusibleBackward:
                 backward.refused = True
 
     def _values(self) -> list[Any] | None:
-        """The gradients of the roots and what the nodes have saved; None if something was freed or written since."""
+        """The roots' gradients and the nodes' saved values; None if something was freed or written since."""
         values = [grad._value() for _, grad in self.roots]  # type: ignore[union-attr]
         for node in self.nodes:
             if node.released and node.saved:
@@ -247,30 +247,30 @@ class FusibleBackward:
 
 
 def _memory(leaf: Tensor, fresh: bool) -> tuple[Ints | None, int] | None:
-    """The strides and the version of a ``.grad`` that the engine has made."""
+    """The strides and the version of a ``.grad`` made by the engine."""
     grad = leaf._grad
     return (grad._storage.strides, grad._counter.value) if fresh and grad is not None else None
 
 
 class Unfit(Exception):
-    """Only the engine can do it."""
+    """The structure can run on the engine only."""
 
 
 class Recording:
-    """The engine's work on one structure, on values that are being recorded."""
+    """The engine's work on one structure, done on traced values."""
 
     def __init__(self, roots: list[tuple[int, int]], steps: Sequence[Step], leaves: Sequence[tuple[TensorType, bool]]):
         self.roots: list[tuple[int, int]] = roots
         self.steps: Sequence[Step] = steps
-        #: the type of each, and whether it had no gradient before
+        #: the type of each leaf, and whether its ``.grad`` was None
         self.leaves: Sequence[tuple[TensorType, bool]] = leaves
-        #: the gradients that wait at each place, for an output's number
+        #: the gradients buffered for each node or leaf, by output number
         self.waiting: dict[tuple[int, int], Any] = {}
-        #: the leaves that get a gradient
+        #: the leaves that receive a gradient
         self.reached: list[int] = []
 
     def run(self, *flat: Any) -> list[Any]:
-        """From the roots' gradients, the saved values and the old ``.grad`` to the new ``.grad``."""
+        """Map the roots' gradients, the saved values and the old ``.grad`` to the new ``.grad``."""
         values = iter(flat)
         for root in self.roots:
             self.receive(root, next(values))
@@ -287,12 +287,12 @@ class Recording:
         return sums
 
     def receive(self, place: tuple[int, int], gradient: Any) -> None:
-        """Add a gradient to those that wait at a place."""
+        """Add a gradient to the buffer of a node or leaf."""
         old = self.waiting.get(place)
         self.waiting[place] = gradient if old is None else lax.add(old, gradient)
 
     def run_step(self, step: Step, place: int, values: Iterator[Any]) -> None:
-        """Record one node's pull-back, and send its results on."""
+        """Record one node's pull-back, and pass its results on."""
         saved = [next(values) if how is None else how.get(next(values)) for how in step.saved]
         given = [self.waiting.pop((place, k), None) for k in step.inexact]
         if step.pullback is NOTHING or all(g is None for g in given):
@@ -311,13 +311,13 @@ class Recording:
 
 
 def check(gradient: Any, type: TensorType) -> None:
-    """Refuse a gradient that is not of the type of what it goes to: the engine makes it fit."""
+    """Refuse a gradient whose type differs from its target's: the engine makes it fit."""
     if type.dtype.itemsize < SINGLE or tuple(gradient.shape) != type.shape or gradient.dtype != type.dtype.numpy:
         raise Unfit
 
 
 def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
-    """The backward from some roots, if the engine's work on it could be done by one program."""
+    """The backward from some roots, if it can run as one program."""
     if modes.anomaly or modes.interceptor is not None or modes.level or modes.capture or modes.dual_level >= 0:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
@@ -333,7 +333,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     sums = [id(leaf._grad._storage) for leaf in leaves if leaf._grad is not None]
     if len(set(sums)) < len(sums):
-        return None  # what is added to one gradient changes another
+        return None  # accumulating into one gradient would change another
     found = _backwards.get(tuple(key))
     if found is None:
         found = _backwards.enter(tuple(key), Backward(), len(nodes))
@@ -341,7 +341,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
 
 
 def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
-    """What the program depends on of the roots: their places."""
+    """The roots' part of the key: their positions."""
     key: list[Any] = []
     for (node, number), grad in roots:
         if grad is None or grad._geometry is not None or grad._storage.home is not None or node not in places:
@@ -353,7 +353,7 @@ def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
 
 
 def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node, int], leaves: list[Tensor]) -> None:
-    """Add to a key what the program depends on of a node; a leaf that is met for the first time gets a place."""
+    """Append a node's part to the key; a leaf seen for the first time gets a position."""
     key.append(node.pullback)
     for edge in node.next_edges:
         if edge is None:
@@ -367,7 +367,7 @@ def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node,
             leaves.append(leaf)
             at = places[following] = -len(leaves)
         elif 0 <= at <= place:
-            raise Unfit  # a node made later than one that it leads to: the engine knows their order
+            raise Unfit  # a node made later than one that sends to it: only the engine knows the order
         key += (at, number)
     for k, s in enumerate(node.saved):
         if s.__class__ is SavedTensor and s.tensor is not None and s.tensor._geometry is not None:
@@ -375,10 +375,10 @@ def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node,
 
 
 def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
-    """The nodes of operations under some roots in the engine's order.
+    """The operation nodes below some roots, in the engine's order.
 
     Raises:
-      Unfit: there are other nodes, or too many.
+      Unfit: there are nodes of other kinds, or too many.
     """
     seen: set[Node] = set(roots)
     stack = list(seen)
@@ -403,7 +403,7 @@ def _is_hooked(node: Node) -> bool:
 
 
 def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:
-    """What the program depends on of a leaf.
+    """A leaf's part of the key.
 
     Raises:
       Unfit: only the engine can accumulate into it.

@@ -1,4 +1,4 @@
-"""In which order the engine would run the nodes of a graph, without running them."""
+"""The order in which the engine would run the nodes of a graph."""
 
 from collections.abc import Sequence
 from heapq import heappop
@@ -8,7 +8,7 @@ from fgrad.mutable.tensor.node import Node
 
 
 def order(roots: Sequence[Node]) -> list[Node]:
-    """The nodes that can be reached from some, in the engine's order (NOTE [Order of nodes])."""
+    """The nodes reachable from some, in the engine's order (NOTE [Order of nodes])."""
     task = GraphTask(True)
     count_dependencies(task, roots)
     waiting = task.dependencies

@@ -1,10 +1,10 @@
-"""Backward that is itself recorded: a pull-back run on tensors, so that gradients have a ``grad_fn``.
+"""Recorded backward: a pull-back run on tensors, so that gradients have a ``grad_fn``.
 
 NOTE [Nodes of gradients]
 With ``create_graph`` PyTorch runs the formulas of its derivatives as recorded operations.  Here the formula is the
-pull-back's graph: it is played primitive by primitive, each an operation in its own right that is named as PyTorch
-names the function that does the same.  Where PyTorch has one operation for a whole formula (``sigmoid_backward``), the
-entry of the table says its node's name in ``fused``, and the pull-back runs as one.
+pull-back's graph: it is replayed primitive by primitive, each a recorded operation with the name that PyTorch gives
+the equivalent function.  Where PyTorch has one operation for a whole formula (``sigmoid_backward``), the
+table's entry names its node in ``fused``, and the pull-back runs as one operation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.values.evaluation import constant
 from fgrad.seam import Const, Graph, Op
 
-#: primitives that work element by element, whose results lie in memory as their operands do
+#: elementwise primitives, whose results have their operands' memory layout
 _ELEMENTWISE = frozenset((
     "add", "add_any", "sub", "mul", "div", "neg", "max", "min", "abs", "sign", "select_n", "conj", "exp",
     "convert_element_type", "log", "sin", "cos", "tanh", "logistic", "sqrt", "rsqrt", "square", "integer_pow", "pow",
@@ -35,7 +35,7 @@ _ELEMENTWISE = frozenset((
 
 
 def _of_primitive(op: Op, strides: Ints | None = None) -> Operation:
-    """A primitive with its parameters as an operation, and where its result lies if it is not row-major."""
+    """A primitive with its parameters as an operation, and the strides of its result if it is not row-major."""
     found = op.derived.get(("torch", strides))
     if found is None:
         names = ("self", "other") if len(op.in_types) == 2 else ("self", "*tensors")
@@ -54,7 +54,7 @@ def _of_primitive(op: Op, strides: Ints | None = None) -> Operation:
 
 
 def _goes_by_elements(op: Op) -> bool:
-    """Whether a result lies in memory as the operands do; powers and their like have rules of their own."""
+    """Whether a result has its operands' memory layout; powers and the like have rules of their own."""
     shapes = [t.shape for t in (*op.in_types, *op.out_types)]
     return op.name in _ELEMENTWISE or (op.name in _WITH_RULES and len(shapes) == 2 and shapes[0] == shapes[1])
 
@@ -63,7 +63,7 @@ _WITH_RULES = ("custom_jvp", "custom_vjp")
 
 
 def _of_product(op: Op) -> Gradients:
-    """Where the gradients of a product lie: as those of ``mm`` and ``bmm``, which PyTorch gives transposed operands."""
+    """The strides of a product's gradients: those of ``mm`` and ``bmm``, called by PyTorch with transposed operands."""
     ranks = {len(t.shape) for t in (*op.in_types, *op.out_types)}
     if ranks == {2}:
         return Gradients(columns=("self", "other"))
@@ -87,7 +87,7 @@ def tensor_of(value: Any) -> Tensor:
 
 
 def _elements(of: Const) -> Any:
-    """A graph's constant as an array: JAX leaves the numbers of a loop's body Python's."""
+    """A graph's constant as an array: in loop bodies JAX leaves Python numbers."""
     return of.value if hasattr(of.value, "size") else np.asarray(of.value, of.type.dtype)
 
 
@@ -99,9 +99,9 @@ def _beside_all(operands: Sequence[Any], other: Tensor) -> Tensor:
 def play(
     graph: Graph, operands: Sequence[Any], gradients: Iterable[int] = (), strides: Sequence[Ints | None] = ()
 ) -> list[Tensor]:
-    """Run a graph on tensors, each node a recorded operation; what only moves one of ``gradients`` is a view of it.
+    """Run a graph on tensors, each node a recorded operation; movements of one of ``gradients`` become views of it.
 
-    ``strides`` are those of the results that are no views, None for row-major.
+    ``strides`` are those of the results that are not views, None for row-major.
     """
     results = frozenset(graph.outputs)
     laid = dict(zip(graph.outputs, strides, strict=False))
@@ -122,7 +122,7 @@ def play(
 
 
 def _views(op: Op, tensor: Tensor) -> list[Tensor] | None:
-    """The results of a primitive that moves no element as views, None where strides cannot say one of them."""
+    """The results of a primitive that moves no data, as views; None where strides cannot express one of them."""
     geometry = tensor._geometry_of()
     views = [_view_by_primitive(op, k) for k in range(len(op.out_types))]
     if any(view.geometry(geometry) is None for view in views):
@@ -132,14 +132,14 @@ def _views(op: Op, tensor: Tensor) -> list[Tensor] | None:
 
 @lru_cache(1 << 12)
 def _view_by_primitive(op: Op, k: int) -> ViewOperation:
-    """A result of a primitive that moves no element, as an operation whose result is a view."""
+    """A result of a primitive that moves no data, as a view operation."""
     return ViewOperation(
         op.name, lambda array: op.bind([array])[k], node_name(op), ("self",), geometry=Motion(((op, k),))
     )
 
 
 def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Sequence[Tensor]:
-    """The gradients of a node's wanted operands by recorded operations: what it read, then its results' gradients."""
+    """The requested gradients of a node, by recorded operations on its saved values and its results' gradients."""
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
     plan = node.plan
@@ -155,7 +155,7 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
 
 
 def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """Where the result of a backward of elements lies: PyTorch's take the incoming gradient first, here it is last."""
+    """The strides of an elementwise backward: PyTorch's takes the incoming gradient first, ours takes it last."""
     return elementwise([*operands[-1:], *operands[:-1]], shape)
 
 
@@ -163,9 +163,9 @@ _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0
 
 
 def _of_nothing(found: Tensor, operands: Sequence[Tensor]) -> Tensor:
-    """A gradient, which to PyTorch depends on what its formula reads even where that has no element.
+    """A gradient that in PyTorch depends on all that its formula reads, even on tensors without elements.
 
-    The rules know better: scattering nothing over zeros is a constant to them.
+    For our rules, scattering nothing over zeros is a constant.
     """
     for x in operands:
         if not x._type.numel and x._type.inexact and is_tracked(x) and not is_tracked(found):

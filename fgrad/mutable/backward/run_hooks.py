@@ -1,4 +1,4 @@
-"""What hooks make of gradients while the engine runs: see NOTE [Hook order] in ``engine.py``."""
+"""Running hooks on gradients: see NOTE [Hook order] in ``engine.py``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 
 
 def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-    """Run the hooks of the tensors that a node made, then what retains their gradients."""
+    """Run the hooks of a node's output tensors, then retain their gradients."""
     if isinstance(node, AccumulateGrad):
         hooks = node.variable._tensor_hooks
         if hooks:
@@ -26,27 +26,27 @@ def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
 
 
 def hooked(hooks: dict[int, Any], grad: Tensor | None, type: TensorType) -> Tensor | None:
-    """A gradient after the hooks of its tensor."""
+    """The gradient after its tensor's hooks have run."""
     for hook in list(hooks.values()):
-        found = hook(grad)
-        if found is not None:
-            check_replacement(hook, found, grad)
-            grad = found
+        returned = hook(grad)
+        if returned is not None:
+            check_replacement(hook, returned, grad)
+            grad = returned
     return grad
 
 
-def check_replacement(hook: Any, found: Any, grad: Tensor | None) -> None:
-    """Raise PyTorch's error where a hook's value cannot stand for a gradient."""
-    if found is None:
+def check_replacement(hook: Any, replacement: Any, grad: Tensor | None) -> None:
+    """Raise PyTorch's error for a hook's return value that cannot replace a gradient."""
+    if replacement is None:
         return
     if grad is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
-    if not isinstance(found, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{found.__class__.__name__}'")
-    if found._type.dtype is not grad._type.dtype:
-        types = f"(was {legacy(grad)} got {legacy(found)})"
+    if not isinstance(replacement, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{replacement.__class__.__name__}'")
+    if replacement._type.dtype is not grad._type.dtype:
+        types = f"(was {legacy(grad)} got {legacy(replacement)})"
         raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value {types}")
-    if found._type.shape != grad._type.shape:
+    if replacement._type.shape != grad._type.shape:
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
 
 
@@ -66,16 +66,18 @@ def pre_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     return grads
 
 
-def post_hooks(node: Node, found: Sequence[Tensor | None], grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def post_hooks(
+    node: Node, input_grads: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
     for hook in list((node.post_hooks or {}).values()):
-        replaced = hook(tuple(found), tuple(grads))
+        replaced = hook(tuple(input_grads), tuple(grads))
         if replaced is not None:
-            found = checked(hook, replaced, found)
-    return found
+            input_grads = checked(hook, replaced, input_grads)
+    return input_grads
 
 
 def checked(hook: Any, replaced: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """What a hook of a node gives instead of all of its gradients."""
+    """The validated return value of a node hook, which replaces all gradients."""
     if not isinstance(replaced, tuple):
         raise TypeError(f"expected tuple, but hook returned '{replaced.__class__.__name__}'")
     if len(replaced) != len(grads):
@@ -83,6 +85,6 @@ def checked(hook: Any, replaced: Any, grads: Sequence[Tensor | None]) -> list[Te
             f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(replaced)}, but expected "
             f"{len(grads)})"
         )
-    for found, grad in zip(replaced, grads, strict=True):
-        check_replacement(hook, found, grad)
+    for replacement, grad in zip(replaced, grads, strict=True):
+        check_replacement(hook, replacement, grad)
     return list(replaced)

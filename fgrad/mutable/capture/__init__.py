@@ -1,4 +1,4 @@
-"""Eighth floor: capture, by which a mutable program becomes a graph.
+"""Eighth floor: capture, which turns a mutable program into a graph.
 
 It uses ``context``, ``values``, ``tensor``, ``transforms``.
 """

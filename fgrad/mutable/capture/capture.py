@@ -1,9 +1,9 @@
-"""Capture: a function runs once on traced values, and what it read and wrote makes a graph of it.
+"""Capture: a function runs once on traced values; what it read and wrote become inputs and outputs of its graph.
 
 NOTE [Capture]
 Nothing in a tensor is really mutated: an operation on a tensor that holds a traced value points its storage to another
 traced value.  So a function that makes tensors, writes into views of them and calls ``backward`` is, run on traced
-values, a pure function of those values.  What it touches from outside is a matter of where it is met:
+values, a pure function of those values.  State from outside is discovered as follows:
 
 - A tensor from outside is *met* when the walk finds it (NOTE [The world of a function]), or else when an operation or
   ``backward`` is about to read or write it.  Then its storage is given a traced value, an input of the graph, and what
@@ -48,13 +48,13 @@ NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
 @define(eq=False)
 class Cell:
-    """A storage from outside: what it held, and the input that stands for it."""
+    """A storage from outside: its original value, and the input that stands for it."""
 
     storage: Storage
     array: Any
     input: Any
     place: Place
-    #: what else a resize would change
+    #: the other fields that a resize changes
     layout: tuple[Any, ...]
 
     @property
@@ -68,7 +68,7 @@ class Cell:
 
 @define(eq=False)
 class Stream:
-    """A stream of random numbers from outside: its state before and, traced, now."""
+    """A random stream from outside: its original state and its current, traced one."""
 
     source: Any
     state: Any
@@ -83,7 +83,7 @@ class Stream:
 
 @define(eq=False)
 class Drawn:
-    """Random numbers that are drawn before the graph runs, by the draw that the function made."""
+    """Random numbers drawn before the graph runs, and the function's draw that gives them."""
 
     draw: Callable[..., np.ndarray]
     sources: tuple[Any, ...]
@@ -95,7 +95,7 @@ class Drawn:
 
 @define(eq=False)
 class Number:
-    """A Python number from outside that an operation reads, in the dict, or the tuple of a dict, that holds it."""
+    """A Python number from outside that an operation reads: where it is held, in a dict or in a tuple of a dict."""
 
     holder: Any
     key: Any
@@ -108,7 +108,7 @@ class Number:
 
 @frozen
 class Elements:
-    """The elements of a tuple that a dict holds, to be read and set."""
+    """The elements of a tuple in a dict, readable and writable."""
 
     holder: dict[Any, Any]
     key: Any
@@ -132,14 +132,14 @@ class Capture:
       counters: the version counters that were met, with what they said.
       streams: the streams that were drawn from, or whose states were read or set.
       begun: the streams that were made inside, which are no inputs.
-      numbers: the Python numbers that became inputs, by their holder, key, and place in a tuple.
-      ahead: whether random numbers that depend on nothing are inputs, drawn before the graph runs.
-      draws_ahead: those that are, in their order.
-      effects: what the function does in Python that no graph can do.
+      numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
+      ahead: whether random numbers without traced parameters are inputs, drawn before the graph runs.
+      draws_ahead: these draws, in order.
+      effects: the function's Python side effects, which no graph can express.
       made: the tensors that were made inside, and their storages.
-      breakable: whether the call may go on in pieces where it asks for a number (NOTE [Pieces]).
-      pieces: the call from there on.
-      trial: whether everything is put back in that case, too.
+      breakable: whether the call may continue in pieces when it asks for a number (NOTE [Pieces]).
+      pieces: the rest of the call, in pieces.
+      trial: whether everything is restored in that case, too.
     """
 
     world: World
@@ -157,19 +157,19 @@ class Capture:
     pieces: Pieces | None = None
     trial: bool = False
     level: int = field(factory=next_level)
-    #: the streams that the draw that is tried out has taken from, with their states before
+    #: the streams used by the draw being tried out, with their original states
     drawing: dict[Any, Any] | None = None
     _unnamed: Any = field(factory=itertools.count)
 
-    # -- what is met -------------------------------------------------------------------------------------------------
+    # -- tensors from outside ----------------------------------------------------------------------------------------
 
     def meet(self, tensor: Tensor) -> None:
-        """Make a tensor from outside an input, the first time that it is met."""
+        """Make a tensor from outside an input, the first time it is met."""
         if tensor._level >= self.level:
             return
         if tensor not in self.world.tensors:
             if tensor._storage in self.cells:
-                return  # a handle that was made inside, as by detach() or as a view: it has the level of the other
+                return  # a handle made inside, by detach() or as a view: it has the level of the other tensor
             self.reach(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
         counter = tensor._counter
         if counter not in self.counters:
@@ -179,7 +179,7 @@ class Capture:
             return
         array, place = storage.array, self.world.tensors[tensor]
         if getattr(array, "_trace", None) is self.tape:
-            return  # the tensor has been given a memory that was made inside
+            return  # the tensor has been given a storage made inside
         layout = storage.strides, storage.home
         if self.pieces is not None:
             self.cells[storage] = Cell(storage, array, None, place, layout)
@@ -197,11 +197,11 @@ class Capture:
         self.made.note(tensor)
 
     def shown(self, value: Any) -> Any:
-        """What a memory that NumPy looks at is to hold: no number is known here."""
+        """The value of memory exported to NumPy: no number is known here."""
         return value
 
     def reach(self, value: Any, name: str) -> None:
-        """Meet something that the walk has not found, and whatever it holds."""
+        """Meet an object that the walk has not found, and everything it holds."""
         known = len(self.world.tensors)
         self.world.walk([(Place(name, (name,)), value)])
         for found in [*self.world.tensors][known:]:
@@ -214,17 +214,17 @@ class Capture:
                 self.meet(x)
 
     def effect(self, what: str) -> None:
-        """Note something that the function does in Python and no graph can do."""
+        """Note a Python side effect that no graph can express."""
         self.effects.append(what)
 
     # -- Python numbers ----------------------------------------------------------------------------------------------
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
-        """What a dict from outside holds under a key, floats and tuples of them as tensors that are inputs."""
+        """The value of a dict from outside under a key; floats and tuples of floats as tensors that are inputs."""
         value = holder[key]
         _, before = self.world.containers.get(id(holder), (None, {}))
         if before.get(key) is not value:
-            return value  # the function itself has made it
+            return value  # the function made it itself
         place = self.world.objects[id(holder)][0].item(key)
         if value.__class__ is float:
             return self._number((id(holder), key, None), holder, key, place)
@@ -243,10 +243,10 @@ class Capture:
     # -- random numbers ----------------------------------------------------------------------------------------------
 
     def draws(self, source: Any) -> None:
-        """Note that numbers are about to be drawn from a stream, or its state read into Python.
+        """Note that numbers are about to be drawn from a stream, or that Python reads its state.
 
         Raises:
-          RuntimeError: no operation draws them, so that they would be the same at every run.
+          RuntimeError: they are not drawn by an operation, so they would be the same at every run.
         """
         if self.drawing is None and self.breakable:
             raw = here()
@@ -263,7 +263,7 @@ class Capture:
             self.drawing[source] = source.saved()
 
     def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
-        """The traced value of what ``draw`` gives for arrays: an operation on the states of the streams it uses."""
+        """The traced result of ``draw`` for arrays: an operation on the states of the streams it uses."""
         sample, drawn = tried(self, draw, parameters)
         if not drawn:
             return sample
@@ -283,7 +283,7 @@ class Capture:
         return value
 
     def begin(self, source: Any) -> None:
-        """Note a stream that is made inside: its state is no input."""
+        """Note a stream made inside: its state is not an input."""
         state = constant(source.saved())
         self.begun[source] = Stream(source, state, state, state, Place("generator", ("generator",)))
 
@@ -292,14 +292,14 @@ class Capture:
         return self.stream(source).value
 
     def set_state(self, source: Any, state: Any) -> None:
-        """Have a stream go on from a traced state, or from one that is the same at each run."""
+        """Set a stream's state, to a traced one or to one that is the same at each run."""
         stream = self.stream(source)
         stream.value = state
         if source in self.begun and not isinstance(state, Tracer):
-            source.restore(np.ascontiguousarray(state))  # where a later call begins, should it outlive this one
+            source.restore(np.ascontiguousarray(state))  # where a later call begins, if the stream outlives this one
 
     def stream(self, source: Any) -> Stream:
-        """A stream; the state of one from outside is an input from the first time that it is met."""
+        """A stream; if it is from outside, its state becomes an input the first time it is met."""
         found = self.begun.get(source) or self.streams.get(source)
         if found is None:
             state = source.saved()
@@ -311,7 +311,7 @@ class Capture:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call the function on traced values; what it returns.
+        """Call the function on traced values and return its result.
 
         Raises:
           CaptureError: it asked for a number.
@@ -326,7 +326,7 @@ class Capture:
                 self.pieces.finish()
 
     def inside(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function that goes on with the capture."""
+        """Call a function as part of the capture."""
         with _Inside(self):
             return function(*args, **kwargs)
 
@@ -334,16 +334,16 @@ class Capture:
         error = self.tape.refusal(number)
         if self.breakable:
             return self.go_on(str(error)).value_of(number)
-        self.effect(str(error))  # should the function catch it
+        self.effect(str(error))  # in case the function catches it
         raise error
 
     def refused(self, reason: str) -> CaptureError:
-        """The error where the function does what no graph can do."""
+        """The error for something that no graph can express."""
         self.effect(reason)
         return CaptureError(reason)
 
     def go_on(self, reason: str) -> Pieces:
-        """Go on in pieces, of which what was recorded is the first; from now on the call is made for good."""
+        """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
         tape = LiveTape.of(self.tape)
         pieces = self.pieces = Pieces(tape, breaks=[reason], made=self.made, noting=self.meet if self.trial else None)
         if modes.capturing is self:
@@ -365,7 +365,7 @@ class Capture:
         return pieces
 
     def put_back(self) -> None:
-        """Give everything from outside back what it was, and end the recording."""
+        """Restore everything from outside, and end the recording."""
         self.tape.open = False
         for cell in self.cells.values():
             cell.storage.strides, cell.storage.home = cell.layout
@@ -375,7 +375,7 @@ class Capture:
         self.world.put_back()
 
     def let_go(self) -> None:
-        """Hold nothing any more of what was met: traced values, which a program keeps, lead here."""
+        """Drop all references to what was met: traced values, which a program keeps, lead here."""
         self.world = World()
         for met in (self.cells, self.counters, self.streams, self.begun, self.numbers):
             met.clear()

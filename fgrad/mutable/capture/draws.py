@@ -1,8 +1,8 @@
 """Draws of random numbers as operations: from the states of streams to numbers and the next states.
 
-The numbers are those that the streams would give.  A stream is lent a traced state where it is arithmetic that makes
-numbers of it.  A draw that takes as many words as its numbers ask for is a call of the host, where the stream is lent
-the state itself.
+The numbers are those that the streams would give.  A stream whose generator is arithmetic is lent a traced state.
+A draw whose consumption depends on the numbers (rejection) is a host callback, in which the stream is lent the real
+state.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from fgrad.seam import Graph, ShapedArray
 
 
 class OnHost(Exception):
-    """A draw needs numbers where a program has none: how many words it takes depends on what they are."""
+    """A draw needs concrete numbers: how many words it consumes depends on their values."""
 
 
 def draw_key(draw: Any) -> Any:
-    """What two draws share that give the same numbers for the same states: the code, and what it closes over."""
+    """What draws that give the same numbers for the same states have in common: the code, and what it closes over."""
     if not isinstance(draw, FunctionType):
         return draw
     held = tuple([_hashable(cell.cell_contents) for cell in draw.__closure__ or ()])
@@ -45,7 +45,7 @@ def _hashable(value: Any) -> Any:
 
 @frozen
 class Draw:
-    """A draw from some streams, which is lent their states: equal ones give the same numbers."""
+    """A draw from some streams, given their states; equal draws give the same numbers."""
 
     key: Any
     draw: Callable[..., np.ndarray] = field(eq=False)
@@ -71,7 +71,7 @@ class Draw:
                     source.restore(state)
 
     def graph(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
-        """The graph of a draw: arithmetic on the states or, where it needs numbers, one call of the host."""
+        """The graph of a draw: arithmetic on the states or, if it needs concrete numbers, one host callback."""
         states = [array_type(state.shape, state.dtype) for state in (source.saved() for source in self.sources)]
         try:
             return recorded(self._arithmetic, [*types, *states])
@@ -79,7 +79,7 @@ class Draw:
             return self._called([*types, *states], sample)
 
     def _arithmetic(self, *arrays: Any) -> list[Any]:
-        """The draw from engines that are written as operations on arrays: see NOTE [Draws in a program]."""
+        """The draw by generators written as operations on arrays: see NOTE [Draws in a program]."""
         count = len(arrays) - len(self.sources)
         with ExitStack() as lent:
             engines = [lent.enter_context(s.lent(state)) for s, state in zip(self.sources, arrays[count:], strict=True)]
@@ -87,7 +87,7 @@ class Draw:
             return [value, *[engine.state for engine in engines]]
 
     def _called(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
-        """The graph of one call of the host.  Bytes go there and come back: JAX makes 32 bits of 64 on the way."""
+        """The graph of one host callback.  It passes bytes, for JAX would narrow 64-bit values to 32 bits."""
         outs = [sample, *[source.saved() for source in self.sources]]
         shapes = [jax.ShapeDtypeStruct((x.nbytes,), np.uint8) for x in outs]
 
@@ -101,7 +101,7 @@ class Draw:
 
 @frozen
 class OfBytes:
-    """A draw of arrays that come and go as their bytes."""
+    """A draw whose arrays are passed as bytes."""
 
     draw: Draw
     types: tuple[ShapedArray, ...]
@@ -128,7 +128,7 @@ def _from_bytes(flat: Any, like: np.ndarray) -> Any:
 
 
 def tried(capturing: Any, draw: Callable[..., np.ndarray], parameters: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """What a draw gives, for its type, and the streams that it draws from, which are as they were."""
+    """The result of a draw, for its type, and the streams it draws from, whose states are restored."""
     before, capturing.drawing = capturing.drawing, {}
     try:
         sample = draw(*[np.ones(p.shape, p.dtype) for p in parameters]) if parameters else draw(())

@@ -17,8 +17,8 @@ class Mentions:
 
     Attributes:
       names: all of them, as they come.
-      read: those that may be an attribute's.
-      called: those that may be an attribute's and are called at once, as in ``x.step()``; so they mean no data.
+      read: those that may be attributes.
+      called: those that may be attributes and are called at once, as in ``x.step()``: methods, not data.
       imported: the modules that are imported there.
     """
 
@@ -36,7 +36,7 @@ class Mentions:
         return found
 
 
-#: by code; what is gone is forgotten
+#: by code object, weakly
 _mentions: WeakKeyDictionary[CodeType, Mentions] = WeakKeyDictionary()
 
 
@@ -48,7 +48,7 @@ def _mentioned(code: CodeType) -> Mentions:
     for each in _codes(code):
         names += each.co_names
         own = set(each.co_names)
-        known: set[str] = set()  # what the instructions say of all uses
+        known: set[str] = set()  # whether all uses are calls
         others: set[str] = set()
         for line in dis.get_instructions(each):
             if line.opcode not in dis.hasname:

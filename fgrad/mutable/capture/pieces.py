@@ -1,10 +1,10 @@
-"""Pieces: a call runs for good, its operations recorded, and what is recorded runs as one program where it has to.
+"""Pieces: a call runs with real effects; its recorded operations run as one program whenever a value is needed.
 
 NOTE [Pieces]
-Where Python asks for a number (``if loss > 3``, ``print(loss)``), what comes next is in nobody's graph.  So such a call
-runs for good: Python's statements are executed, effects and all, and its operations on tensors are recorded.  Whenever
-a number is asked for, and at the end, all that was recorded since the last time runs as one program, kept by its
-structure, and everything that can still be reached gets its value: the *live* values are those whose tracers are alive.
+Where Python asks for a number (``if loss > 3``, ``print(loss)``), a graph cannot say what comes next.  So such a call
+runs with real effects: Python's statements are executed, and its operations on tensors are recorded.  Whenever a number
+is asked for, and at the end, all that was recorded since the last time runs as one program, cached by its structure,
+and everything that can still be reached gets its value: the *live* values are those whose tracers are alive.
 
 - Tensors hold arrays again after each piece, so that whatever looks at one (printing, a view of memory for NumPy) sees
   what it would see uncompiled.  The next piece meets them anew.  One whose memory NumPy looks at holds an array all the
@@ -14,7 +14,7 @@ structure, and everything that can still be reached gets its value: the *live* v
 - A traced value that somebody else holds (a node that saved a number) stays: its tape knows what it is.
 - An error leaves what was recorded before it done, as uncompiled.
 
-A capture that comes to such a place hands over what it has recorded so far: nothing runs twice.
+A capture that asks for a number hands over what it has recorded so far: nothing runs twice.
 """
 
 import weakref
@@ -52,7 +52,7 @@ from fgrad.seam import (
 
 @define(eq=False)
 class MadeInside:
-    """The tensors that are made inside, and their storages, which may outlive them in others (``p.data = x * 2``)."""
+    """The tensors made inside, and their storages, which may outlive them in others (``p.data = x * 2``)."""
 
     tensors: list[weakref.ref[Tensor]] = field(factory=list)
     storages: list[weakref.ref[Storage]] = field(factory=list)
@@ -62,7 +62,7 @@ class MadeInside:
         self.storages.append(weakref.ref(tensor._storage))
 
     def only_alive(self) -> None:
-        """Forget those that are gone."""
+        """Forget those that have been collected."""
         self.tensors = [ref for ref in self.tensors if ref() is not None]
         self.storages = [ref for ref in self.storages if ref() is not None]
 
@@ -73,17 +73,17 @@ class Pieces:
 
     Attributes:
       tape: what was recorded since the last piece.
-      storages: those that hold traced values for which they had an array.
-      made: the tensors that were made inside, and their storages.
+      storages: those whose array is replaced by a traced value.
+      made: the tensors made inside, and their storages.
       ran: the graph of each piece that has run.
-      breaks: why each piece ended, but for the last.
+      breaks: why each piece but the last ended.
     """
 
     tape: "LiveTape"
     storages: dict[Storage, Any] = field(factory=dict)
     numbers: dict[tuple[int, Any], tuple[float, Any]] = field(factory=dict)
     made: MadeInside = field(factory=MadeInside)
-    #: told of each tensor that is met, where everything is to be put back
+    #: called with each tensor that is met, if everything is to be restored
     noting: Callable[[Tensor], Any] | None = None
     ran: list[Graph] = field(factory=list)
     breaks: list[str] = field(factory=list)
@@ -93,10 +93,10 @@ class Pieces:
     def __attrs_post_init__(self) -> None:
         self.tape.asked = self.number_of
 
-    # -- what operations ask: as of a capture -------------------------------------------------------------------------
+    # -- what operations ask, as they do of a capture -----------------------------------------------------------------
 
     def meet(self, tensor: Tensor) -> None:
-        """Have a tensor that holds an array hold a traced value."""
+        """Replace a tensor's array by a traced value."""
         storage = tensor._storage
         array = storage.array
         if is_abstract(array) or place_of(array) != CPU:
@@ -104,7 +104,7 @@ class Pieces:
         if self.noting is not None:
             self.noting(tensor)
         if isinstance(storage, Shared):
-            return  # NumPy looks at it: see ``shown``
+            return  # exported to NumPy: see ``shown``
         storage.array = self.storages[storage] = self.tape.given(array)
 
     def note(self, tensor: Tensor) -> None:
@@ -112,11 +112,11 @@ class Pieces:
         self.made.note(tensor)
 
     def shown(self, value: Any) -> Any:
-        """What a memory that NumPy looks at is to hold: numbers, for which what was recorded runs."""
+        """The value of memory exported to NumPy: concrete numbers, for which the recorded operations run."""
         return self._known(value)
 
     def reach(self, value: Any, name: str) -> None:
-        """Nothing has a name here."""
+        """Nothing to do: names matter to captures only."""
 
     def operands(self, operands: Sequence[Any]) -> None:
         for x in operands:
@@ -124,10 +124,10 @@ class Pieces:
                 self.meet(x)
 
     def effect(self, what: str) -> None:
-        """What the function does in Python is done at each call."""
+        """Nothing to do: side effects happen at each call."""
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
-        """What a dict holds under a key: a float as a tensor, so that another one makes no other program."""
+        """The value of a dict under a key; a float as a tensor, so that another float needs no new program."""
         value = holder[key]
         if value.__class__ is not float:
             return value
@@ -138,21 +138,21 @@ class Pieces:
         return new_tensor(found[1], type_of(found[1]))
 
     def draws(self, source: Any) -> None:
-        """Numbers are drawn at once: a stream is always where it would be uncompiled."""
+        """Nothing to do: numbers are drawn at once, so a stream is always where it would be uncompiled."""
 
     def begin(self, source: Any) -> None:
-        """A stream is made inside."""
+        """Nothing to do for a stream made inside."""
 
     def state(self, source: Any) -> Any:
         """The state of a stream."""
         return constant(source.saved())
 
     def set_state(self, source: Any, state: Any) -> None:
-        """Have a stream go on from a state."""
+        """Set the state of a stream."""
         source.restore(np.ascontiguousarray(self._known(state)))
 
     def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
-        """What ``draw`` gives for numbers; what is recorded of them runs first."""
+        """The result of ``draw`` for concrete parameters; recorded operations on them run first."""
         arrays = [np.asarray(self._known(x)) for x in parameters]
         return self.tape.given(np.ascontiguousarray(draw(*arrays) if parameters else draw(())))
 
@@ -165,7 +165,7 @@ class Pieces:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def call(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call the function for good; everything holds arrays afterwards, whatever happens."""
+        """Call the function with real effects; everything holds arrays afterwards, whatever happens."""
         try:
             with _Inside(self):
                 return function(*args, **kwargs)
@@ -173,7 +173,7 @@ class Pieces:
             self.finish()
 
     def number_of(self, number: int) -> Any:
-        """The value with a number, for which what was recorded runs."""
+        """The concrete value with this number, for which the recorded operations run."""
         reason, ran = str(self.tape.refusal(number)), len(self.ran)
         value = self.value_of(number)
         if len(self.ran) > ran:
@@ -181,15 +181,15 @@ class Pieces:
         return value
 
     def value_of(self, number: int) -> Any:
-        """The same where it is known why the piece ends.
+        """The same, given why the piece ends.
 
-        It ends in any case: who asks may want to look into the memory of a tensor, which has to hold an array.
+        It ends in any case: the caller may look into a tensor's memory, which must then hold an array.
         """
         self.run()
         return self.tape.known[number]
 
     def run(self) -> None:
-        """Run what was recorded since the last piece, and give everything its value."""
+        """Run what was recorded since the last piece, and give all live values to their storages."""
         tape = self.tape
         live = [tracer for ref in tape.tracers if (tracer := ref()) is not None]
         numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
@@ -201,7 +201,7 @@ class Pieces:
         tape.begin_anew(live)
 
     def _give(self) -> None:
-        """Have storages hold arrays."""
+        """Store arrays in storages."""
         self.made.only_alive()
         made = [storage for ref in self.made.storages if (storage := ref()) is not None]
         for storage in (*self.storages, *made):
@@ -212,11 +212,11 @@ class Pieces:
         self.numbers.clear()
 
     def finish(self) -> None:
-        """Run what is left; what is recorded on leftover values from now on runs at once."""
+        """Run what is left; from now on operations on leftover traced values run at once."""
         try:
             self.run()
         except BaseException:
-            # an interrupt, most likely: what the statements have done is done before it is raised
+            # an interrupt, most likely: complete what the statements have done before it is raised
             with suppress(Exception):
                 self.run()
             raise
@@ -229,7 +229,7 @@ class Pieces:
 
 
 class LiveTape(Tape):
-    """A tape whose inputs have values, and that begins anew after each piece."""
+    """A tape whose inputs have values, and that starts afresh after each piece."""
 
     __slots__ = ("known", "base", "over")
 
@@ -238,9 +238,9 @@ class LiveTape(Tape):
         #: values by number
         self.known: dict[int, Any] = {}
         #: the number of the first value on the tape
-        self.base = 0
-        #: whether nothing is recorded any more
-        self.over = False
+        self.base: int = 0
+        #: whether recording is over
+        self.over: bool = False
         self.scoped = False
 
     @staticmethod
@@ -273,7 +273,7 @@ class LiveTape(Tape):
         return super().splice(graph, args, source)
 
     def number(self, value: Any) -> int:
-        # numbers are inputs of a piece, so that with another one it is the same program
+        # numbers are inputs of a piece, so that another number runs the same program
         if isinstance(value, JaxTracer) and value._trace is self:
             return super().number(value)
         if not hasattr(value, "dtype"):
@@ -288,14 +288,14 @@ class LiveTape(Tape):
         return number
 
     def carries(self, number: int) -> bool:
-        """No derivative of the functional layer passes through here."""
+        """Always false: no derivative of the functional layer passes through here."""
         return False
 
     def source_of(self, number: int) -> Source | None:
         return super().source_of(number - self.base) if number >= self.base else None
 
     def piece(self, numbers: Sequence[int]) -> tuple["Piece", list[Any]]:
-        """The program of what was recorded, to the values with these numbers; and the values that it reads."""
+        """The program from the recorded operations to the values with these numbers, and the values it reads."""
         base, known = self.base, self.known
         key = tuple(self.ops), tuple([i - base for i in self.args]), tuple([i - base for i in numbers])
         found = _pieces.get(key)
@@ -324,9 +324,9 @@ class LiveTape(Tape):
         return Piece(graph, Routine(simplify(graph)), reads)
 
     def begin_anew(self, live: Sequence[Any]) -> None:
-        """Forget what was recorded, but for the values of tracers that are alive."""
+        """Forget what was recorded, except the values of live tracers."""
         self.known = {x.number: self.known[x.number] for x in live}
-        self.tracers = list(map(weakref.ref, live))
+        self.tracers[:] = map(weakref.ref, live)
         self.base = self.count
         for entries in (self.ops, self.args, self.codes, self.offsets, self.lifted, self.consts, self.places):
             entries.clear()
@@ -354,6 +354,6 @@ class Piece:
         return self.routine(values)
 
 
-#: so many programs are kept
+#: how many programs are kept
 KEPT = 1 << 10
 _pieces: Cache[Any, Piece] = Cache(KEPT)

@@ -1,17 +1,17 @@
-"""What holds names without being a dict, as dicts: slots, closures, functions, classes."""
+"""Namespaces that are not dicts, adapted to dicts: slots, closures, functions, classes."""
 
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from attrs import frozen
 
-#: what a name stands for that stands for nothing
+#: the value of an unbound name
 MISSING: Any = object()
 
 
 @frozen
 class Slots:
-    """The attributes of an object that has slots and no dict, as a dict."""
+    """The attributes of an object with slots, as a dict."""
 
     object: Any
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Variable:
 
 @frozen
 class Parts:
-    """What a function consists of, its code and its defaults, as a dict."""
+    """The parts of a function, its code and its defaults, as a dict."""
 
     owner: FunctionType
 

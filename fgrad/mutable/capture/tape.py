@@ -1,4 +1,4 @@
-"""The tape of a capture: a staging whose entries know the user's line, the module, and the node that backward ran."""
+"""The tape of a capture: a stager whose entries know the user's line, the module, and the node that backward ran."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -30,22 +30,22 @@ from fgrad.seam import (
 class Tape(Stager):
     """Records what runs on its values, by types alone; inputs come as they are met.
 
-    Nothing is recorded of what depends on none of them: that runs at once, and is a constant of the graph.
+    What depends on no input is not recorded: it runs at once, and is a constant of the graph.
     """
 
     __slots__ = ("sources", "paths", "places", "tracers", "asked")
     purpose = "captured"
-    #: what gives the number behind a value, or raises an error; set by who runs a function on values of the tape
+    #: gives the concrete value behind a traced one, or raises; set by whoever runs a function on values of the tape
     asked: Callable[[int], Any]
 
     def __init__(self) -> None:
         super().__init__()
         self.sources: dict[Any, Source | None] = {}
-        #: paths of modules, by identity of the scope, which is held
+        #: paths of modules, by the identity of the scope, which is kept alive
         self.paths: dict[int, tuple[Any, str]] = {}
         #: the numbers of the inputs, in the order in which they were met
         self.places: list[int] = []
-        #: the traced values that somebody may hold
+        #: the traced values that may still be referred to
         self.tracers: list[weakref.ref[Any]] = []
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
@@ -59,7 +59,7 @@ class Tape(Stager):
         return outs
 
     def watch(self, values: Sequence[Any]) -> None:
-        """Note the traced values that somebody may hold from now on."""
+        """Track the traced values that may be referred to from now on."""
         self.tracers += [weakref.ref(x) for x in values if getattr(x, "_trace", None) is self]
 
     def _source(self) -> Source | None:
@@ -93,7 +93,7 @@ class Tape(Stager):
     def number(self, value: Any) -> int:
         if value.__class__ is not np.ndarray or value.shape:
             return super().number(value)
-        # where views stand in memory is a part of the program, as scalars are
+        # offsets of views are part of the program, as scalars are
         held = self.lifted.get(id(value))
         if held is None:
             held = self.lifted[id(value)] = super().number(value[()]), value, array_type((), value.dtype)
@@ -107,16 +107,16 @@ class Tape(Stager):
         return tracer
 
     def concrete(self, number: int) -> Any:
-        """The number behind a value, or an error where only types are known."""
+        """The concrete value behind a traced one, or an error if only types are known."""
         return self.asked(number)
 
     def refusal(self, number: int) -> CaptureError:
-        """The error where a number is asked for and cannot be given."""
+        """The error when a number is asked for and cannot be given."""
         source, raw = self.source_of(number), here(3)
         return CaptureError(_asked(source, None if raw is None else Source(*raw)))
 
     def closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
-        """The graph from some inputs to some values, in the order given; what is from nowhere is a constant of it."""
+        """The graph from some inputs to some values, in the order given; unrecorded values become constants."""
         return with_x64(self._closed, inputs, outputs)
 
     def _closed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
@@ -149,7 +149,7 @@ class Tape(Stager):
 
 
 def _asked(source: Source | None, asked: Source | None) -> str:
-    """What is said where a number is asked for: which value, where it comes from, and the ways out."""
+    """The message when a number is asked for: which value, where it comes from, and the ways out."""
     names = () if source is None else stored_names(source)
     value = f"'{names[0]}'" if len(names) == 1 and names[0] else "a tensor"
     made = "outside of the function" if source is None else f"{source.file}:{source.line} (in {source.function})"

@@ -1,4 +1,4 @@
-"""What a function can reach: tensors and streams of random numbers by the user's names, and the objects that hold them.
+"""What a function can reach: tensors and random streams under the user's names, and the objects that hold them.
 
 NOTE [The world of a function]
 A function of tensors has more inputs than its arguments: parameters of modules, an optimiser's state, ``.grad``.  Where
@@ -32,7 +32,7 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
 #: containers of more elements are not gone through: they hold data and not state
 LARGEST = 10_000
-#: packages whose objects hold no tensors of the user's
+#: packages whose objects hold none of the user's tensors
 FOREIGN = ("builtins", "jax", "jaxlib", "numpy", "threading", "fgrad.mutable", "fgrad.graph", "fgrad.run", "logging")
 _FOREIGN = tuple([f"{module}." for module in FOREIGN])
 
@@ -53,7 +53,7 @@ class Place:
 
 
 Children = Callable[["World", Any, Place], Iterable[tuple[Place, Any]]]
-#: how the objects of a class name what they hold; the classes marked late are gone into when all others have been
+#: how the objects of a class name what they hold; classes marked late are entered after all others
 CHILDREN: dict[type, Children] = {}
 LATE: set[type] = set()
 #: the classes of streams of random numbers
@@ -66,28 +66,28 @@ class World:
 
     tensors: dict[Tensor, Place] = field(factory=dict)
     streams: dict[Any, Place] = field(factory=dict)
-    #: each container that was passed, by identity, with a copy of what it held
+    #: each visited container, by identity, with a copy of its contents
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
-    #: the containers that are not made anew for each call, by identity
+    #: the containers that outlive a call, by identity
     lasting: set[int] = field(factory=set)
-    #: the tensors that something else than a tensor holds, by identity
+    #: the tensors held by something other than a tensor, by identity
     held: set[int] = field(factory=set)
-    #: the objects that were gone into, by identity
+    #: the visited objects, by identity
     objects: dict[int, tuple[Place, Any]] = field(factory=dict)
-    #: the variables that functions name: the scope, the name in it, and what it stood for
+    #: the variables that functions name: the scope, the name in it, and its value
     variables: dict[tuple[int, str], tuple[Any, str, Any]] = field(factory=dict)
-    #: the names that functions read as attributes, and those that they only call
+    #: the names that functions read as attributes, and those they only call
     read: set[str] = field(factory=set)
     called: set[str] = field(factory=set)
-    #: by identity, the user's classes whose attributes some function may mean, and those that it may make objects of
+    #: by identity, the user's classes whose attributes some function may use, and those it may instantiate
     classes: dict[int, type] = field(factory=dict)
     made: dict[int, type] = field(factory=dict)
-    #: by identity, classes with those among their bases that are the user's
+    #: by identity, classes with their bases that are the user's
     of_user: dict[int, tuple[type, list[type]]] = field(factory=dict)
     #: the objects of the user's classes, with these
     instances: list[tuple[Any, type]] = field(factory=list)
 
-    #: of each tensor that is a view, how it is one and the version at which its node was right
+    #: for each view, how it is one and the version at which its node was valid
     views: dict[Any, tuple[str, int]] = field(factory=dict)
 
     def walk(self, roots: Iterable[tuple[Place, Any]]) -> "World":
@@ -102,7 +102,7 @@ class World:
         return self
 
     def _of_classes(self) -> list[tuple[Place, Any]]:
-        """What the functions found so far may mean by an attribute of a class, as far as it is not known yet."""
+        """The attributes of a class that the functions found so far may use, and that have not been visited yet."""
         found: list[tuple[Place, Any]] = []
         for cls in list(self.classes.values()):
             held = ClassAttributes(cls)
@@ -131,7 +131,7 @@ class World:
         return found[1]
 
     def _enter_class(self, value: Any) -> list[type]:
-        """Note the classes of an object, or a class and its own class; those of an object that are the user's."""
+        """Note the classes of an object, or a class and its metaclass; returns the user's classes among an object's."""
         found = self._user_classes(type(value))
         self.classes.update([(id(base), base) for base in found])
         if isinstance(value, type):
@@ -162,7 +162,7 @@ class World:
                 waiting.append((value, iter([*self.children(value, place)])))
 
     def children(self, value: Any, place: Place) -> Iterable[tuple[Place, Any]]:
-        """What something holds, with its names."""
+        """The things that an object holds, with their names."""
         of_user = self._enter_class(value)
         if isinstance(value, Tensor):
             return self._of_tensor(value, place)
@@ -214,21 +214,21 @@ class World:
         return found + [(place.attribute(k), v) for k, v in vars(tensor).items() if k not in FIELDS]
 
     def kept(self, container: Any) -> Any:
-        """Copy a container, so that what becomes of it is seen; the container."""
+        """Copy a container, so that changes to it are seen; returns the container."""
         key = id(container.object) if isinstance(container, Slots) else id(container)
         if key not in self.containers and isinstance(container, dict | list | set | deque | Slots):
             self.containers[key] = container, _copied(container)
         return container
 
     def name(self, function: Any) -> None:
-        """Note what the variables that a function names stand for."""
+        """Note the values of the variables that a function names."""
         function = getattr(function, "__func__", function)
         if not isinstance(function, FunctionType) or is_foreign(function.__module__):
             return
         found: list[tuple[Any, str]] = []
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             found.append((Variable(cell), ""))
-            if name == "__class__" and "" in Variable(cell):  # what ``super()`` asks: no object is made by it
+            if name == "__class__" and "" in Variable(cell):  # used by ``super()``: it makes no object
                 self.classes.update([(id(base), base) for base in self._user_classes(cell.cell_contents)])
         parts = Parts(function)
         found += [(parts, part) for part in ("__code__", "__defaults__", "__kwdefaults__") if parts[part] is not None]
@@ -245,19 +245,19 @@ class World:
                 self.variables.setdefault((id(getattr(scope, "owner", scope)), name), (scope, name, value))
 
     def rebound(self) -> Iterator[tuple[Any, str, Any]]:
-        """The variables that stand for something else by now, each with what it stood for."""
+        """The variables that have been rebound, each with its old value."""
         for scope, name, value in self.variables.values():
             if scope.get(name, MISSING) is not value:
                 yield scope, name, value
 
     def changed(self) -> Iterator[tuple[Any, Any]]:
-        """The containers that hold something else by now, each with what it held."""
+        """The containers that have changed, each with its old contents."""
         for container, before in self.containers.values():
             if not holds(container, before):
                 yield container, before
 
     def put_back(self) -> None:
-        """Give all containers and variables back what they held."""
+        """Restore all containers and variables."""
         for scope, name, value in self.rebound():
             scope[name] = value
         for view, (creation, version) in self.views.items():
@@ -282,7 +282,7 @@ def _copied(container: Any) -> Any:
 
 
 def holds(container: Any, before: Any) -> bool:
-    """Whether a container still holds what it held."""
+    """Whether a container still holds the same contents."""
     if len(container) != len(before):
         return False
     if isinstance(container, set):
@@ -339,7 +339,7 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 
 def _modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
-    """The user's modules that a function names or imports, and those that it may mean by attributes of these."""
+    """The user's modules that a function names or imports, and those it may reach as attributes of these."""
     mentions = Mentions.of(function.__code__)
     names = mentions.names
     found: dict[int, tuple[str, ModuleType]] = {}
@@ -364,13 +364,13 @@ def _is_given(module: str | None) -> bool:
     return _is_library(module) or module.partition(".")[0] in sys.stdlib_module_names  # type: ignore[union-attr]
 
 
-#: what makes an object, and what shows one or makes a class
+#: methods that make an object, and those that show one or make a class
 _MAKING = frozenset(("__init__", "__new__", "__post_init__"))
 _SHOWING = frozenset(("__repr__", "__str__", "__init_subclass__"))
 
 
 def _is_data(value: Any) -> bool:
-    """Whether an attribute of a class is no function, nor anything else that gives one."""
+    """Whether an attribute of a class is neither a function nor a wrapper of one."""
     return not callable(value) and not hasattr(type(value), "__get__")
 
 

@@ -1,4 +1,4 @@
-"""Second floor: what holds for a thread while code runs: modes, warnings, and who may answer a call.
+"""Second floor: per-thread state while code runs: modes, warnings, and ``__torch_function__``.
 
 It uses ``types``.
 """

@@ -1,10 +1,10 @@
-"""How PyTorch is emulated where there is a choice: what a write does to saved values, and which release it is."""
+"""Choices in emulating PyTorch: what a write does to saved values, and which release is emulated."""
 
 from fgrad.mutable.context.modes import Switch, modes
 
 
 class inplace(Switch):
-    """What a write does to values that backward needs: PyTorch's rule, or none at all.
+    """Sets what a write does to saved values: PyTorch's rule, or nothing.
 
     Called, it sets the mode of the thread; as a context manager or decorator it sets it for a block.
 

@@ -1,4 +1,4 @@
-"""The entrance of functions and methods that no table lists: errors are explained on their way to the user's code.
+"""The wrapper of public functions and methods that no table lists: errors that leave through it are explained.
 
 See NOTE [Errors of calls] in ``fgrad/mutable/explain/calls.py``.
 """
@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def entrance(function: Function) -> Function:
-    """A function or method that users call, and their subclasses: its errors are explained."""
+    """Wrap a function or method that users and their subclasses call, so that its errors are explained."""
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The modes of autograd, one set for each thread: whether operations are recorded, inference mode, anomaly mode.
+"""The modes of autograd, per thread: whether operations are recorded, inference mode, anomaly mode.
 
 NOTE [Signals]
 A signal handler may run, and raise ``KeyboardInterrupt``, where a Python function begins, after a call and after each
@@ -23,7 +23,7 @@ from fgrad.mutable.types.type_names import type_name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-#: what an operation asks for only where ``unusual.on``
+#: the fields that an operation looks at only if ``unusual.on``
 _ASKED = frozenset(
     ("level", "interceptor", "dual_level", "inference", "capturing", "anomaly", "snapshot", "release", "saved_hooks")
 )
@@ -40,31 +40,31 @@ class Modes(threading.local):
     evaluating: Any = None
     #: the module that is being called, by weak reference, and the one that called it: None, or a pair of such
     module: Any = None
-    #: the number of the innermost level of forward-mode differentiation that operations see, and all that are open
+    #: the number of the innermost level of forward-mode differentiation that operations see, and all open levels
     dual_level = -1
     duals: tuple[Any, ...] = ()
     #: runs operations in place of their routine: (operation, plan, values, operands) to the outputs' values
     interceptor: Any = None
-    #: the levels of ``torch.func`` that are open, the innermost last, and those of ``vmap`` alone
+    #: the open levels of ``torch.func``, innermost last, and those of ``vmap`` alone
     transforms: tuple[Any, ...] = ()
     maps: tuple[Any, ...] = ()
-    #: the calls of ``grad`` and ``vjp`` whose functions are running
+    #: the running calls of ``grad`` and ``vjp``
     differentiating: tuple[Any, ...] = ()
     #: the number of the innermost level of ``torch.func`` or ``functionalize``; 0 for none
     level = 0
-    #: the same of ``functionalize`` alone, and of the transformations that differentiate
+    #: the same for ``functionalize`` alone, and for the transformations that differentiate
     capture = 0
     derived = 0
-    #: whether backward runs: what it gives is differentiated with a functionalized function (NOTE [Cuts])
+    #: whether backward runs: its results are differentiated along with a functionalized function (NOTE [Cuts])
     differentiated = False
-    #: the capture that is running; it is asked inside a level only (NOTE [Capture])
+    #: the running capture; consulted inside a level only (NOTE [Capture])
     capturing: Any = None
     forward_grad = True
     #: (pack, unpack) pairs of saved_tensors_hooks, the innermost last
     saved_hooks: tuple[Any, ...] = ()
     #: the message of disable_saved_tensors_hooks
     saved_hooks_disabled: str | None = None
-    #: whether saved values keep what they were when they were saved (``fgrad.torch.inplace("snapshot")``)
+    #: whether saved values are kept as they were when saved (``fgrad.torch.inplace("snapshot")``)
     snapshot = False
     multithreading = True
     #: what ``fgrad.torch.audit`` has found so far; None when none is running
@@ -73,15 +73,15 @@ class Modes(threading.local):
     release = "2.13"
     #: the modes of ``torch.overrides.TorchFunctionMode`` that are entered, the innermost last
     handlers: tuple[Any, ...] = ()
-    #: whether one is entered, if only set aside for the moment
+    #: whether one is entered, even if it is disabled for the moment
     handled = False
-    #: where ``torch.autocast`` is on, calls a function with its arguments cast as its row says
+    #: under ``torch.autocast``, calls a function with its arguments cast as its row says
     casting: Callable[..., Any] | None = None
-    #: what ``handled`` was before each mode that was entered without a block
+    #: the value of ``handled`` before each mode entered without a block
     pushed: tuple[bool, ...] = ()
-    #: how many blocks are open that set what ``Unusual`` is about, even if they set it back to what is usual
+    #: how many open blocks set fields that ``Unusual`` watches, even if they set the defaults
     unusual = 0
-    #: whether classes of arguments (1: not they) and modes (2: nobody) may answer calls: see NOTE [Overriding]
+    #: who may override calls (0: classes of arguments and modes, 1: modes only, 2: nobody): see NOTE [Overriding]
     overriding = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -94,7 +94,7 @@ modes: Modes = Modes()
 
 
 class Unusual:
-    """Whether any thread may be in a mode in which an operation does more than compute and make its node.
+    """Whether any thread may be in a mode in which an operation does more than compute its result and make its node.
 
     Checking the thread's modes one by one would cost an operation more than multiplying two small matrices.
     """
@@ -103,9 +103,9 @@ class Unusual:
 
     def __init__(self) -> None:
         self.on = False
-        #: the threads that are in such modes, and perhaps some that have left them since
+        #: the threads in such modes, and possibly some that have left them
         self.threads: set[int] = set()
-        # a signal handler may ask while it is held
+        # reentrant: a signal handler may acquire it while it is held
         self.lock: AbstractContextManager[Any] = threading.RLock()
 
     def enter(self) -> None:
@@ -146,7 +146,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-#: stands for a block's own manager as what ``with`` gives
+#: in ``given``: ``with ... as`` gives the context manager itself
 ITSELF: Any = object()
 
 
@@ -157,13 +157,13 @@ class Scope(io.IOBase):
     Nothing else of a stream is used.
     """
 
-    #: one that is collected is not closed once more
+    #: so that the stream's finaliser does not call ``close``
     closed = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    #: what ``with`` gives
+    #: the value of ``with ... as``
     given: Any = None
 
     def values(self) -> dict[str, Any]:
-        """What the block sets; called where it begins."""
+        """The values that the block sets; called on entry."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
@@ -177,19 +177,19 @@ class Scope(io.IOBase):
         return self if self.given is ITSELF else self.given
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
-        """What puts back the attributes of ``modes`` as they were before: a function in C."""
+        """A C function that restores the earlier attributes of ``modes``."""
         return functools.partial(vars(modes).update, before)
 
 
 class Mode(Scope):
     """A context manager that also decorates functions, generators and coroutines.
 
-    A decorated generator or coroutine runs each of its steps in the mode, and hands the caller's back in between
+    A decorated generator or coroutine runs each of its steps in the mode, and restores the caller's mode in between
     (PyTorch: torch/utils/_contextlib.py).
     """
 
     def clone(self) -> "Mode":
-        """A fresh manager of the same settings, for one more entry."""
+        """A fresh context manager with the same settings, for another entry."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -215,7 +215,7 @@ class Mode(Scope):
 
 
 class Switch(Mode):
-    """A mode that its call sets, as a function does; a block puts back what was before the call."""
+    """A mode that is set by the call itself; used as a block, it restores the mode from before the call."""
 
     def set(self, **values: Any) -> None:
         """Set attributes of ``modes``."""
@@ -326,7 +326,7 @@ class enable_grad(_Flag):
 
 
 def check_switch(function: str, enabled: object) -> None:
-    """Refuse what is no bool: None would silently turn a mode off."""
+    """Require a bool: None would silently turn a mode off."""
     if not isinstance(enabled, bool):
         raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type_name(enabled)}")
 
@@ -393,7 +393,7 @@ class inference_mode(Mode):
 
 
 def is_multithreading_enabled() -> bool:
-    """What ``set_multithreading_enabled`` has set; backward runs on the calling thread in any case."""
+    """The value set by ``set_multithreading_enabled``; backward runs on the calling thread in any case."""
     return modes.multithreading
 
 

@@ -1,6 +1,6 @@
-"""Warnings, which have the user's line as their place, however deep in the library they are given.
+"""Warnings, reported at the user's line however deep in the library they are issued.
 
-Python's filters show a warning once for each place: a place inside of the library would be one for all programs.
+Python's filters show a warning once per location, and a location inside the library would be the same for all.
 """
 
 import sys
@@ -24,7 +24,7 @@ warn_once: _Once = _Once()
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Give a warning at the innermost frame that is not the library's own.
+    """Issue a warning at the innermost frame outside the library.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -40,7 +40,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def first_time(warning: str) -> bool:
-    """Whether a warning that comes once is to be given now; from then on it has been.
+    """Whether a once-only warning is due; marks it as given.
 
     Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
     """

@@ -1,6 +1,6 @@
-"""Eighth floor: why an error came, why a gradient is missing; it reads everything below, and nothing reads it.
+"""Eighth floor: why an error was raised, why a gradient is missing; it reads everything below, and nothing reads it.
 
-What ``fgrad.torch`` asks of it seldom, when something is wrong, is imported then.
+``fgrad.torch`` imports it only when something is wrong.
 
 It uses ``context``, ``values``, ``tensor``, ``operation``, ``write``, ``backward``.
 """

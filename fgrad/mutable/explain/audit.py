@@ -1,4 +1,4 @@
-"""``audit``: where PyTorch would raise, or would give another gradient than the mathematical one."""
+"""``audit``: where PyTorch would raise, or would give a gradient other than the mathematical one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,15 +19,15 @@ from fgrad.seam import Answer, Table
 
 @frozen
 class Finding:
-    """One place where PyTorch would not give the mathematical gradient.
+    """An operation at which PyTorch would not give the mathematical gradient.
 
     Attributes:
-      kind: "raises": PyTorch's backward would refuse.  "silent": it would go on with a changed value.
+      kind: "raises": PyTorch's backward would raise.  "silent": it would continue with a changed value.
       operation: the operation whose derivative reads the value.
       line: where it was run.
       value: which of its values: an operand's name, "result", or what a custom Function keeps ("ctx.y").
       tensor: the user's name of the tensor, if one was found.
-      writes: what wrote it since and was counted, a text each.
+      writes: the counted writes since then, as texts.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Finding:
 
 @frozen
 class Difference:
-    """How far what PyTorch's rule gives is from what is right.
+    """How far the result of PyTorch's rule is from the right one.
 
     Attributes:
       name: which result or gradient: "the result", "result[0]", "w.grad".
@@ -69,10 +69,10 @@ class Audit(Answer):
     """What ``audit`` found; false where PyTorch's gradient is the mathematical one.
 
     Attributes:
-      result: of the program with saved values kept: the right one.
-      found: the places, see ``Finding``; an audit is also a sequence of them.
-      error: the error that PyTorch's rule would end the program with.
-      differences: what came out differently by PyTorch's rule, where it ended without an error.
+      result: the right one, of the program run with saved values kept.
+      found: the findings, see ``Finding``; an audit is also a sequence of them.
+      error: the error that the program raises under PyTorch's rule.
+      differences: the results that differ under PyTorch's rule, if it raised no error.
     """
 
     result: Any
@@ -98,7 +98,7 @@ class Audit(Answer):
 
 
 def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
-    """Run a program by both rules for writes, and list each place where PyTorch's gradient is not the mathematical one.
+    """Run a program by both rules for writes, and list where PyTorch's gradient is not the mathematical one.
 
     The program is run twice, first by PyTorch's rule and then with saved values kept; it should make its tensors
     itself, and draw no random numbers but from a generator that it seeds.
@@ -157,7 +157,7 @@ def _given(args: Any, kwargs: Any) -> dict[str, Tensor]:
 
 
 def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dict[str, np.ndarray]]:
-    """The result of a run, and the arrays that it made: what it returned, and gradients of what it was given."""
+    """The result of a run, and its arrays: those it returned, and the gradients of its arguments."""
     for tensor in given.values():
         tensor._grad = None
     result = run()
@@ -178,7 +178,7 @@ def _differences(ruled: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> 
         yield Difference(name, float(gap.max()), float(np.linalg.norm(gap)) / norm if norm else float("inf"))
 
 
-# -- what was written ------------------------------------------------------------------------------------------------
+# -- writes to saved values ------------------------------------------------------------------------------------------
 
 
 def compare_saved(saved_tensor: SavedTensor, node: Node) -> None:
@@ -189,7 +189,7 @@ def compare_saved(saved_tensor: SavedTensor, node: Node) -> None:
 
 
 def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, checked: bool) -> None:
-    """Note a finding if a tensor no longer holds an array; ``checked`` says whether PyTorch looks at its version."""
+    """Note a finding if a tensor no longer holds this array; ``checked`` says whether PyTorch checks its version."""
     if tensor._counter.value == version and _same(tensor._value(), array):
         return
     writes = [w for w in tensor._counter.last_writes() if w.version > version]
@@ -205,12 +205,12 @@ def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, c
 
 
 def _same(value: Any, array: Any) -> bool:
-    """Whether two arrays hold the same, bit by bit: what was written may be what was there."""
+    """Whether two arrays are equal bit by bit: a write may leave the values unchanged."""
     return value is array or concrete(value).tobytes() == concrete(array).tobytes()
 
 
 def kept_on(context: Any) -> list[tuple[str, Tensor, Any, int]]:
-    """The tensors that the user's forward has put on a context by itself, with what they hold and their versions."""
+    """The tensors that the user's forward stored as attributes of a context, with their arrays and versions."""
     kept = []
     for name, value in vars(context).items():
         if isinstance(value, Tensor) and name not in _OWN:
@@ -218,12 +218,12 @@ def kept_on(context: Any) -> list[tuple[str, Tensor, Any, int]]:
     return kept
 
 
-#: what a context has of its own
+#: a context's own attributes
 _OWN = frozenset(("to_save", "saved_for_forward", "dirty_tensors", "non_differentiable"))
 
 
 def put_back(context: Any, kept: Sequence[tuple[str, Tensor, Any, int]]) -> None:
-    """Note which tensors on a context were written since, and let backward read what they held."""
+    """Note which tensors on a context were written since, and restore the old values for backward."""
     for name, tensor, array, version in kept:
         if getattr(context, name, None) is tensor:
             _compare(tensor, array, version, f"ctx.{name}", context, False)

@@ -1,5 +1,5 @@
-"""Errors in backward: below their own text, the line in the forward that the failing node belongs to, the rule or hook
-of the user's that ran, and the call that asked for the gradient.
+"""Errors in backward: below their own text, the forward line of the failing node, the user's rule or hook that ran, and
+the call that asked for the gradient.
 
 They are notes (PEP 678): the text of an error stays PyTorch's, or the user's own.
 """
@@ -16,7 +16,7 @@ from fgrad.seam import RawSource, is_hidden
 
 
 def raised(error: Exception, node: Node, asked: RawSource | None) -> None:
-    """Add to an error where in the forward, by which rule and for whom it was raised: once, by the innermost node."""
+    """Add to an error the forward line, the rule and the call that asked for it: once, by the innermost node."""
     if getattr(error, "in_backward", False):
         return
     error.in_backward = True  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def _user_functions(node: Node) -> Iterator[str]:
     rule = node.rule()
     if rule is not None:
         code = getattr(rule, "__code__", None)
-        if code is None or not is_hidden(code):  # ours refuses: there is none
+        if code is None or not is_hidden(code):  # the error is fgrad's own, not from user code
             yield f"Its rule is {_defined(rule)}."
         names = _taken(node)
         if names:
@@ -58,7 +58,7 @@ def _user_functions(node: Node) -> Iterator[str]:
 
 
 def _defined(function: Any) -> str:
-    """A function of the user's and where it is defined."""
+    """A user's function and where it is defined."""
     inner = inspect.unwrap(getattr(function, "__func__", function))
     name = getattr(inner, "__qualname__", repr(inner))
     code = getattr(inner, "__code__", None)

@@ -1,17 +1,17 @@
-"""The calls that led to a line which ran many times, found again from the graph.
+"""The calls that led to a line that ran many times, reconstructed from the graph.
 
 NOTE [Calls are found again]
-To note the stack with each node would cost every operation a walk up the stack, which anomaly mode alone pays.  But the
-calls can often be found again.  The nodes of a graph are known in the order in which they ran.  Between two operations
-that a function has run itself stand the calls that it made there, and its bytecode says which: if every way from the
-one to the other makes the same calls, and as many as the line ran there, each run has its call.
+Storing the stack with each node would cost every operation a walk up the stack; only anomaly mode pays that.  But the
+calls can often be reconstructed.  The nodes of a graph are known in the order in which they ran.  Between two
+operations that a function ran itself lie the calls that it made, and its bytecode says which: if every path from one
+operation to the other makes the same calls, and as many as the line ran there, each run has its call.
 
-A call is told only if no other can have led there.  The line is one that each run of its function passes once.  The
-caller uses the function for nothing but these calls, and what else it calls there is known.  And no node is missing
-between the two operations: a call whose result is not in the graph left none of its own.
+A call is reported as certain only if no other can have led there: each run of the function passes the line once; the
+caller uses the function for nothing but these calls, and its other calls there are known; and no node is missing
+between the two operations, as it would be after a call whose result is not in the graph.
 
 Between operations of two functions, or of two runs of one, there may have been callers that the graph does not know.
-There the call is told as one that may have led to the line.
+There the call is reported as one that may have led to the line.
 """
 
 import dis
@@ -24,7 +24,7 @@ from attrs import frozen
 from fgrad.mutable.tensor.node import Node
 from fgrad.seam import RawSource, Source, stored_names
 
-#: so many calls are looked for, one around the other
+#: how many nested calls are looked for
 DEEPEST = 8
 #: code that is not called by its name
 _NOT_CALLED = frozenset({"<module>", "<lambda>", "forward", "__call__"})
@@ -44,7 +44,7 @@ class Call:
 
 
 def call_path(node: Node, nodes: Sequence[Node]) -> Iterator[Call]:
-    """The calls that led to a node's line, the innermost first, as far as they can be told.
+    """The calls that led to a node's line, innermost first, as far as they can be determined.
 
     ``nodes`` are those of its graph.
     """
@@ -71,7 +71,7 @@ def name_at_call(node: Node, nodes: Sequence[Node]) -> str | None:
 
 
 def _caller(ran: Sequence[Node], at: int, numbers: Collection[int]) -> tuple[Call, int] | None:
-    """The call that led to the function of a node, and a node that the caller ran itself, as near as there is one."""
+    """The call that led to a node's function, and the nearest node that the caller ran itself."""
     code, offset = _source(ran[at])
     name = code.co_name
     if name in _NOT_CALLED or _uses(code, name) or _on_each_way(code, None, None, (offset,), None) is None:
@@ -107,7 +107,7 @@ def _calls_between(before: Node, after: Node, name: str, others: frozenset[str])
 
 
 def _calls_beside(node: Node, name: str, others: frozenset[str], is_before: bool) -> list[RawSource] | None:
-    """The calls of a function that the caller of a node made after it, or else before it, if they are sure."""
+    """The certain calls of a function that a node's caller made after the node, or else before it."""
     caller, offset = _source(node)
     calls = _calls(caller, offset, None, name, others) if is_before else _calls(caller, None, offset, name, others)
     return None if calls is None else [(caller, call) for call in calls]
@@ -126,7 +126,7 @@ def _may_call(node: Node, code: CodeType) -> bool:
 def _calls(
     code: CodeType, start: int | None, end: int | None, name: str, others: frozenset[str]
 ) -> tuple[int, ...] | None:
-    """The calls of a function on the way from one instruction to another, if they are sure to be made.
+    """The calls of a function between two instructions, if every path makes them.
 
     ``others`` are the functions that ran there, too.
     """
@@ -142,14 +142,14 @@ def _calls(
 def _on_each_way(
     code: CodeType, start: int | None, end: int | None, marked: tuple[int, ...], known: frozenset[int] | None
 ) -> tuple[int, ...] | None:
-    """The marked instructions, in order, that every way from one instruction to another passes; none if ways differ.
+    """The marked instructions, in order, on every path from one instruction to another; none if paths differ.
 
     Arguments:
       code: the code.
-      start: an instruction that is not passed again; if none, the way begins where the function does.
-      end: an instruction; if none, the way ends where the function returns.
+      start: an instruction that is not passed again; if None, the path begins where the function does.
+      end: an instruction; if None, the path ends where the function returns.
       marked: the instructions.
-      known: the other calls that a way may pass; if none, it may pass all.
+      known: the other calls that a path may pass; if None, it may pass all.
     """
     flow = _ControlFlow(code)
     # while a function is called, a frame is at the last cache of the call
@@ -182,7 +182,7 @@ def _on_each_way(
 
 
 class _ControlFlow:
-    """Where control goes from each instruction of some code."""
+    """The control-flow graph of some code."""
 
     def __init__(self, code: CodeType):
         self.instructions = list(dis.get_instructions(code))
@@ -190,7 +190,7 @@ class _ControlFlow:
         self._exceptions = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
 
     def successors(self, k: int) -> Iterator[int]:
-        """The instructions that may follow one, without an exception."""
+        """The instructions that may follow one normally."""
         x = self.instructions[k]
         if x.opcode in dis.hasjrel or x.opcode in dis.hasjabs:
             yield self.index[x.argval]
@@ -198,20 +198,20 @@ class _ControlFlow:
             yield k + 1
 
     def handlers(self, offset: int) -> Iterator[int]:
-        """The instructions that may follow one where it raises."""
+        """The instructions that may follow one if it raises."""
         return (self.index[e.target] for e in self._exceptions if e.start <= offset < e.end)
 
 
 _RETURN = frozenset({"RETURN_VALUE", "RETURN_CONST"})
-#: what the next instruction does not follow
+#: instructions without fall-through
 _NOT_NEXT = _RETURN | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RAISE_VARARGS", "RERAISE"}
-#: where functions run of which the instruction does not tell the name
+#: instructions that call functions they do not name
 _CALL = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "YIELD_VALUE", "SEND", "BEFORE_WITH", "LOAD_SPECIAL"})
 
 
 @lru_cache(1 << 12)
 def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
-    """The offsets of the calls of what has a name in some code.
+    """The offsets of the calls of a name in some code.
 
     >>> def layers(x):
     ...     h = layer(x, scale(2))
@@ -220,7 +220,7 @@ def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
     (2, 1)
     """
     offsets: list[int] = []
-    waiting: list[int] = []  # for each load of the name whose call has not come: what lies on the stack from there on
+    waiting: list[int] = []  # for each load of the name not yet called: what lies on the stack above it
     for instruction in dis.get_instructions(code):
         opcode, argument = instruction.opcode, instruction.arg
         effect = dis.stack_effect(opcode, argument if opcode >= dis.HAVE_ARGUMENT else None, jump=False)
@@ -237,7 +237,7 @@ def calls_of(code: CodeType, name: str) -> tuple[int, ...]:
 
 @lru_cache(1 << 12)
 def _uses(code: CodeType, name: str) -> int:
-    """How often some code loads what has a name, or has code of its own that may."""
+    """How often some code, or code nested in it, loads a name."""
     uses = 0
     for x in dis.get_instructions(code):
         uses += _loads(x, name) or (isinstance(x.argval, tuple) and name in x.argval)
@@ -253,6 +253,6 @@ def _loads(x: dis.Instruction, name: str) -> bool:
 
 @lru_cache(1 << 12)
 def _returns(code: CodeType, offset: int) -> bool:
-    """Whether what an instruction gives is returned at once."""
+    """Whether an instruction's result is returned at once."""
     rest = [x.opname for x in dis.get_instructions(code) if x.offset > offset and x.opname not in ("CACHE", "NOP")]
     return bool(rest) and rest[0] == "RETURN_VALUE"

@@ -1,12 +1,12 @@
-"""Errors of operations and modules, with the user's line, what the operands are called, and a way out.
+"""Errors of operations and modules, with the user's line, the operands' names, and a way out.
 
 NOTE [Errors of calls]
 PyTorch says what is wrong with shapes and types, but not whose they are.  Every public function, method and module is
-called through one of a few entrances; one through which an error passes on its way to the user's code knows the
-arguments.  PyTorch's text stays as it is and comes first; below it stand the user's line, the tensors among the
-arguments by the user's names, the module with its path and parameters, and what to do.  All of it is worked out when an
-error is raised, once, at the entrance that the user's own code called.  There the library's own frames leave the
-traceback, as JAX's do (``jax_traceback_filtering``).
+called through one of a few wrappers, which see an error on its way to the user's code and know the arguments.
+PyTorch's text comes first, unchanged; below it stand the user's line, the tensors among the arguments under the user's
+names, the module with its path and parameters, and what to do.  All of it is worked out when an error is raised, once,
+by the wrapper that the user's own code called.  It also removes the library's own frames from the traceback, as JAX
+does (``jax_traceback_filtering``).
 """
 
 import copy
@@ -23,15 +23,15 @@ from fgrad.mutable.explain.ways_out import way_out
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import Source, hide_frames, is_hidden
 
-#: how deep in lists arguments are looked for
+#: how deep nested lists are searched for tensors
 DEEPEST = 4
-#: so many tensors are shown
+#: how many tensors are shown
 SHOWN = 6
 
 
 @define(eq=False)
 class Explained:
-    """What has been found out about an error on its way."""
+    """What is known about an error so far."""
 
     text: str
     module: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Explained:
 
 
 def at_entrance(error: Exception, args: Iterable[Any], module: Any = None) -> None:
-    """Add what is known at an entrance to an error that is raised through it.
+    """Add what a public wrapper knows to an error that is raised through it.
 
     Arguments:
-      error: as it was raised; with the class and the text of PyTorch's.
+      error: as it was raised, with PyTorch's class and text.
       args: the arguments of the call.
       module: the module, where it is one that was called.
     """
@@ -60,7 +60,7 @@ def at_entrance(error: Exception, args: Iterable[Any], module: Any = None) -> No
 
 
 def at_outermost(error: Exception, args: Iterable[Any]) -> None:
-    """As ``at_entrance``, where no other entrance is above."""
+    """As ``at_entrance``, if no other wrapper is further out."""
     explained = _explained(error)
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_hidden(frame.f_code):
@@ -80,7 +80,7 @@ def _explained(error: Exception) -> Explained | None:
     """What is known of an error that is to be explained further."""
     explained = getattr(error, "explained", None)
     if explained is None:
-        notes = getattr(error, "__notes__", None)  # what backward has to say of its errors
+        notes = getattr(error, "__notes__", None)  # the notes of an error in backward
         if notes or not _is_plain(error) or "\n\n" in error.args[0] or _is_of_user(error):
             return None
         explained = error.explained = Explained(error.args[0])  # type: ignore[attr-defined]
@@ -95,12 +95,12 @@ def _finish(error: Exception, explained: Explained, args: Iterable[Any], frame: 
 
 
 def _is_plain(error: Exception) -> bool:
-    """Whether an error is no more than its text."""
+    """Whether an error consists of its text only."""
     return len(error.args) == 1 and isinstance(error.args[0], str) and str(error) == error.args[0]
 
 
 def _is_of_user(error: Exception) -> bool:
-    """Whether the user's own code, called by the library, has raised it."""
+    """Whether it was raised by the user's code, called by the library."""
     traceback = error.__traceback__
     while traceback is not None:
         if not is_hidden(traceback.tb_frame.f_code):
@@ -118,7 +118,7 @@ def _line(frame: FrameType) -> str:
 
 
 def _operands(args: Iterable[Any]) -> Iterator[str]:
-    """A line for each tensor among the arguments: its name, type, and where it was made."""
+    """A line for each tensor among the arguments: its name, its type, and where it was made."""
     for shown, tensor in enumerate(_tensors(args)):
         if shown == SHOWN:
             yield "  ..."
@@ -129,7 +129,7 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
 
 
 def _tensors(args: Iterable[Any], depth: int = 0) -> Iterator[Tensor]:
-    """The tensors among arguments; lists in lists are gone into as far as a reader would."""
+    """The tensors among arguments, also in lists nested a few levels deep."""
     for x in args:
         if isinstance(x, Tensor):
             yield x
@@ -142,7 +142,7 @@ def _type(tensor: Tensor) -> str:
 
 
 def _module(module: Any, args: Iterable[Any]) -> Iterator[str]:
-    """The module that an error was raised in, what it was given, and its own parameters."""
+    """The module that an error was raised in, its input, and its own parameters."""
     outer = next(modules_around(modes.module), module)
     shown = type(module).__name__ if any(True for _ in module.children()) else repr(module)
     where = f"In the module {shown}"

@@ -11,7 +11,7 @@ from fgrad.seam import Drawing, drawing_of
 def draw(tensor: Tensor) -> Drawing:
     """A drawing of how a tensor was computed, and beside each operation its derivative.
 
-    Forward runs down on the left, from the leaves that require grad and the data; backward up on the right, to the
+    Forward runs down the left side, from the leaves that require grad and the data; backward up the right side, to the
     gradients of the leaves.  What is saved stands between, with its bytes; it is what the gradient keeps as one
     program, which may be less than what the nodes hold one by one (``torch.residuals``).
 

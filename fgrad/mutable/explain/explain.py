@@ -1,9 +1,9 @@
-"""Errors that explain themselves: after PyTorch's sentence, who needs the value, who wrote it, its name, and a way out.
+"""Errors about saved values: after PyTorch's text, what needs the value, what wrote it, its name, and a way out.
 
 NOTE [Four parts]
-Each of these errors begins with PyTorch's text, unchanged.  Then come: the reader, that is, which operation needs the
-value, on which line it was saved and what for; every write since, with its line and version and what it came through;
-the user's name of the tensor, where one can be found; and what to do, chosen from the cause.
+Each of these errors begins with PyTorch's text, unchanged.  Then come: the reader, that is, the operation that needs
+the value, the line that saved it, and for which gradient; every write since, with its line, version and the tensor it
+went through; the user's name of the tensor, if known; and what to do, depending on the cause.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
 
 
 def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
-    """The name of the tensor, and the line that made it where that is another one than the reader's."""
+    """The name of the tensor, and the line that made it if that is not the reader's."""
     tensor = saved_tensor.tensor
     assert tensor is not None
     maker = _maker(saved_tensor, node)
@@ -57,7 +57,7 @@ def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
 
 
 def _told(text: str) -> RuntimeError:
-    """An error in backward that says all there is to say of its node: see ``backward_errors.py``."""
+    """An error in backward whose node is explained already: see ``backward_errors.py``."""
     error = RuntimeError(text)
     error.in_backward = True  # type: ignore[attr-defined]
     return error
@@ -105,7 +105,7 @@ def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
 
 
 def released(node: Node) -> RuntimeError:
-    """The error of a second backward through what the first let go of."""
+    """The error of a second backward through a graph that the first one freed."""
     lines = [TWICE, "", f"What was freed: the values saved by {operation_of(node)}, at {place_of(node)}."]
     lines += line_of(node.source)
     if isinstance(node, OperationNode) and isinstance(node.released, tuple):
@@ -117,7 +117,7 @@ def released(node: Node) -> RuntimeError:
     return _told("\n".join(lines))
 
 
-#: what PyTorch says where a gradient would be of integers
+#: PyTorch's text for a gradient that would be of integers
 _INTEGERS = (
     "isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED at "
     '"/__w/pytorch/pytorch/torch/csrc/autograd/engine.cpp":998, please report a bug to PyTorch. '
@@ -125,7 +125,7 @@ _INTEGERS = (
 
 
 def integer_gradient(node: Node) -> RuntimeError:
-    """The error of a gradient that would be of integers: NOTE [Integers with a history]."""
+    """The error for a gradient that would be of integers: NOTE [Integers with a history]."""
     return _told(
         f"{_INTEGERS}\n\n"
         f"A gradient came to {operation_of(node)}, at {place_of(node)}, where integers have a history: a "
@@ -167,7 +167,7 @@ def refused_write(tensor: Tensor, text: str) -> RuntimeError:
 
 
 def non_leaf(tensor: Tensor, text: str) -> str:
-    """The warning at ``.grad`` of a tensor that is no leaf, with who made it."""
+    """The warning at ``.grad`` of a non-leaf tensor, with the operation that made it."""
     node = tensor._node  # as it stands: to read .grad must not fail because a view cannot renew its own
     if node is None:
         return text

@@ -1,4 +1,4 @@
-"""Where a number goes in the user's code: from the instruction that read it to the lines that computed a tensor.
+"""Data flow of a Python number in the user's code: from the instruction that read it to the lines that used it.
 
 NOTE [Numbers are followed by name]
 A number in Python carries no history, but the bytecode of the functions around says where it can go: an instruction's
@@ -21,24 +21,24 @@ from fgrad.seam import RawSource
 #: methods that put their argument into a container
 _FILL = frozenset({"append", "appendleft", "extend", "add", "insert", "update", "setdefault"})
 
-#: what a comprehension makes, while it is made
+#: stands for the result of a comprehension while it is built
 _COMPREHENSION = "[]"
 
 
 def local(code: CodeType, name: str) -> Hashable:
-    """What a local variable is known by: it is its function's own."""
+    """The key of a local variable, which belongs to its function."""
     return id(code), name
 
 
 @frozen
 class Statement:
-    """A stretch of bytecode that ends where a value is stored, returned, dropped or branched on.
+    """A span of bytecode that ends where a value is stored, returned, dropped or branched on.
 
     Attributes:
       code: the code that it is part of.
       end: the offset of its last instruction.
-      loads: what it reads, by name.
-      stores: what it writes; if it returns, the function's name and its code.
+      loads: the names it reads.
+      stores: the names it writes; if it returns, the function's name and its code.
     """
 
     code: CodeType
@@ -54,12 +54,12 @@ def statement_at(source: RawSource) -> Statement | None:
 
 
 def reaches(source: RawSource, lines: Iterable[RawSource], among: Mapping[CodeType, Iterable[Hashable]]) -> bool:
-    """Whether what an instruction gives can go into one of some lines.
+    """Whether an instruction's result can flow into one of some lines.
 
     Arguments:
       source: the instruction.
-      lines: where it may arrive.
-      among: the functions by way of which it may go, each with the names, beside its own, by which it is called.
+      lines: the lines it may reach.
+      among: the functions it may pass through, each with the further names under which it is called.
 
     >>> def program():
     ...     size, shown = read()
@@ -93,7 +93,7 @@ def reaches(source: RawSource, lines: Iterable[RawSource], among: Mapping[CodeTy
 def _statements(code: CodeType) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     reader = _Reader(code)
-    joined = False  # whether the last statement ended with a store: another one beside it unpacks the same value
+    joined = False  # whether the last statement ended with a store: an adjacent store unpacks the same value
     for offset, name, value in _instructions(code):
         fresh = reader.is_empty
         if not reader.read(name, value):
@@ -109,7 +109,7 @@ def _statements(code: CodeType) -> tuple[Statement, ...]:
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[int, str, Any]]:
-    """Each instruction's offset, name and argument; one that loads or stores two variables is given as two."""
+    """Each instruction's offset, name and argument; one that loads or stores two variables counts as two."""
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
         if "_FAST" in name and isinstance(value, tuple):
@@ -128,14 +128,14 @@ class _Reader:
         self.loads: set[Hashable] = set()
         self.stores: set[Hashable] = set()
         self.is_empty = True
-        self._last: list[Hashable] = []  # what was loaded, in order
+        self._last: list[Hashable] = []  # the names loaded, in order
         self._fills: Hashable = None  # the container that a method of it fills
         self._ends_loop = False  # whether the last instruction ended a loop
 
     def read(self, name: str, value: Any) -> bool:
-        """Take in an instruction; whether it ends the statement."""
+        """Process an instruction; returns whether it ends the statement."""
         after_loop, self._ends_loop = self._ends_loop, name == "END_FOR"
-        if after_loop and name == "POP_TOP":  # so Python 3.13 drops the iterator
+        if after_loop and name == "POP_TOP":  # Python 3.13 drops the iterator this way
             return False
         if name == "STORE_SUBSCR":
             self.stores.update(self._last[-2:])  # the container and the key

@@ -1,15 +1,15 @@
-"""The graph of a tensor, rebuilt from its backward nodes: the functional core's, with all that such a graph has.
+"""The graph of a tensor, rebuilt from its backward nodes as a graph of the functional core.
 
 NOTE [The graph behind a loss]
 A node knows its operation's plan, which holds the operation as a graph, and its edges say which nodes and leaves its
-operands came from.  So the forward pass can be put together again, from the leaves to the loss; nothing but types is
-needed.  An operand without an edge (data, a label, what was detached) is an input as well.  One that the node has saved
-has a name, and is known to be the same tensor wherever it is met; after backward, when what was saved is gone, or where
-no derivative reads it, it is an input of its own at each operation: ``other of add``.
+operands came from.  So the forward pass can be reconstructed, from the leaves to the loss; only types are needed.  An
+operand without an edge (data, a label, a detached tensor) is an input as well.  If the node has saved it, it has a
+name, and is recognised as the same tensor wherever it occurs; if not (no derivative reads it, or backward has freed
+it), it is a separate input at each operation: ``other of add``.
 
-A write into a view is put together as its backward is: the part of the base, the operation on it, the base with the
-new part.  A custom ``Function`` is one operation by its name (``fgrad/graph/named_call.py``).  Each operation keeps its
-line and the path of the module that it ran in.
+A write into a view is reconstructed as its backward is: the part of the base, the operation on it, the base with the
+new part.  A custom ``Function`` is one operation with its name (``fgrad/graph/named_call.py``).  Each operation keeps
+its line and the path of the module that it ran in.
 """
 
 import re
@@ -94,7 +94,7 @@ class _Called:
 
 
 def _unique(called: Sequence[_Called]) -> list[str]:
-    """A name of its own for each: the path, with the owner before it where two have the same."""
+    """A unique name for each: the path, prefixed by the owner if two are the same."""
     paths = [each.path for each in called]
     owners: dict[str, set[str]] = {}
     for each in called:
@@ -111,7 +111,7 @@ def _unique(called: Sequence[_Called]) -> list[str]:
 
 
 class _Inputs:
-    """Inputs of one kind as they are met: their numbers, and what each is called."""
+    """Inputs of one kind in order of appearance: their numbers and names."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
@@ -120,7 +120,7 @@ class _Inputs:
         self._known: dict[Any, int] = {}
 
     def number(self, key: Any, type: ShapedArray, called: _Called) -> int:
-        """The number of the input with a key, made the first time; an input without a key is always new."""
+        """The number of the input with this key, created the first time; an input without a key is always new."""
         index = None if key is None else self._known.get(key)
         if index is None:
             index = self.builder.input(type)
@@ -132,7 +132,7 @@ class _Inputs:
 
 
 class _Rebuilt:
-    """The forward pass as it grows."""
+    """The forward pass under reconstruction."""
 
     def __init__(self) -> None:
         self.builder = Builder()
@@ -160,7 +160,7 @@ class _Rebuilt:
         return groups, numbers
 
     def value(self, edge: tuple[Node, int]) -> int:
-        """The number of what an edge leads to; the operations stand in the order in which they ran."""
+        """The number of the value that an edge leads to; operations are emitted in the order in which they ran."""
         readers: dict[Node, list[Node]] = {edge[0]: []}
         waiting: dict[Node, int] = {}
         stack = [edge[0]]
@@ -219,7 +219,7 @@ class _Rebuilt:
     def _operation(
         self, node: OperationNode, source: Source | None, known: Mapping[int, int] | None = None
     ) -> list[int]:
-        """An operation of the table; ``known`` has the numbers of operands that are not to be looked for."""
+        """Emit an operation of the table; ``known`` has the numbers of operands that need no lookup."""
         graph = node.plan.graph
         known = {} if known is None else known
         args = [
@@ -231,7 +231,7 @@ class _Rebuilt:
         return self.builder.splice(graph, args, source)
 
     def _write(self, node: CopySlices, function: OperationNode, source: Source | None) -> list[int]:
-        """An operation on a view in place: the part of the base, its new elements, and the base with these."""
+        """Emit an in-place operation on a view: the part of the base, its new elements, and the base with these."""
         edge, type = node.next_edges[0], node.out_types[0]
         base = (
             self.data.number(None, _type(type), _Called(f"base of {function.plan.operation.name}"))
@@ -247,7 +247,7 @@ class _Rebuilt:
         return self.builder.splice(put, [base, new, at], source)
 
     def _named_call(self, node: Node, args: Sequence[int], source: Source | None) -> Sequence[int]:
-        """A node of which only the name and the types are known."""
+        """Emit a node of which only the name and the types are known."""
         edges = [edge for edge in node.next_edges if edge is not None]
         saved: list[Any] = []
         for each in getattr(node, "_saved", ()):

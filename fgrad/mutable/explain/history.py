@@ -1,4 +1,4 @@
-"""The way back from a tensor through nodes and origins: whether it leads to another tensor, and where it is cut."""
+"""Paths back from a tensor through nodes and origins: whether one leads to another tensor, and where it is cut."""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from fgrad.seam import RawSource
 
 @frozen(eq=False)
 class Way:
-    """A way that was found.
+    """A path that was found.
 
     Attributes:
-      steps: the nodes and origins on it, from the output on.
-      cut: the origin that breaks it, None where a gradient passes all of it.
+      steps: the nodes and origins on it, starting at the output.
+      cut: the origin that breaks it; None if a gradient passes all of it.
     """
 
     steps: tuple[Any, ...]
@@ -26,19 +26,19 @@ class Way:
 
 
 def way(y: Tensor, x: Tensor) -> Way | None:
-    """The shortest way from one tensor back to another, one that is not cut before one that is; None for none."""
+    """The shortest path from one tensor back to another, preferring uncut ones; None if there is none."""
     start = _start(y)
     return _search(start, _is(x), False) or _search(start, _is(x), True)
 
 
 def _is(x: Tensor) -> Callable[[Any], bool]:
-    """Whether something on the way is a tensor, or what made it."""
+    """Whether something on the path is a tensor, or what made it."""
     node = gradient_function(x)
     return lambda at: at is x or (node is not None and at is node)
 
 
 def cuts(y: Tensor) -> list[Origin]:
-    """What cuts the ways back from a tensor, the nearest first."""
+    """What cuts the paths back from a tensor, nearest first."""
     return [cut for _, cut, _ in _reached(_start(y), True) if cut is not None]
 
 
@@ -83,7 +83,7 @@ def _search(start: Any, wanted: Callable[[Any], bool], across: bool) -> Way | No
 def _reached(
     start: Any, across: bool, came: dict[Any, tuple[Any, Origin | None]] | None = None
 ) -> Iterator[tuple[Any, Origin | None, Any]]:
-    """What can be reached, breadth first: each with the first cut on the way to it and with what came before.
+    """What can be reached, breadth first: each with the first cut on its path and with its predecessor.
 
     ``across`` says whether to go on where gradients do not.
     """

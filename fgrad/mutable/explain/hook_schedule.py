@@ -1,4 +1,4 @@
-"""What will run in backward, in which order, and who asked for it."""
+"""What backward will run, in which order, and who registered it."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from fgrad.seam import Answer, Table, is_hidden
 
 @frozen
 class Entry:
-    """One thing that will run.
+    """One node or hook that will run.
 
     Attributes:
       kind: "node"; "tensor hook", "retain_grad", "pre-hook" (of a node) and "unpack hook" (of a saved tensor) before
@@ -29,7 +29,7 @@ class Entry:
       of: what the user calls the tensor, the parameter or the result of the node's operation; the class of a module.
       module: the path of the module in which the node's operation ran, if any.
       line: for a node the line of its operation, for a hook the line where its function is defined.
-      registered: for a hook the line that registered it; the 16384 registered last are known.
+      registered: for a hook the line that registered it; known for the last 16384 registrations.
       node: the node.
       hook: the function; None of a node.
     """
@@ -46,10 +46,10 @@ class Entry:
 
 @frozen(repr=False, str=False)
 class Schedule(Answer):
-    """What will run in backward, in this order.  False where nobody asked for anything beside the gradients.
+    """What backward will run, in this order.  False if that is nodes alone.
 
     Attributes:
-      entries: what will run, one after the other.
+      entries: what will run, in order.
     """
 
     entries: tuple[Entry, ...]
@@ -61,7 +61,7 @@ class Schedule(Answer):
 
     @property
     def hooks(self) -> tuple[Entry, ...]:
-        """What was asked for beside the gradients, in order."""
+        """All but the nodes, in order."""
         return tuple([entry for entry in self.entries if entry.kind != "node"])
 
     def findings(self) -> Sequence[Entry]:
@@ -76,7 +76,7 @@ class Schedule(Answer):
 
 
 def hook_schedule(loss: Tensor) -> Schedule:
-    """What ``loss.backward()`` will run: nodes in the engine's order, each with the hooks before and after it.
+    """List what ``loss.backward()`` will run: nodes in the engine's order, each with the hooks before and after it.
 
     Nothing runs now.  A hook that changes other hooks, or a call of backward with ``inputs=``, changes what will run.
 
@@ -108,7 +108,7 @@ def hook_schedule(loss: Tensor) -> Schedule:
 
 
 def _of_node(node: Node, called: str) -> Iterator[Entry]:
-    """A node and what runs with it, in the order of NOTE [Hook order]."""
+    """A node and its hooks, in the order of NOTE [Hook order]."""
     path = module_path(node)
 
     def entries(kind: str, hooks: Mapping[int, Any] | None, of: str = called) -> Iterator[Entry]:
@@ -143,7 +143,7 @@ def _of_hook(kind: str, hook: Any, of: str, path: str, node: Node, registered: s
 
 
 def _users(hook: Any) -> Any:
-    """The user's function behind a hook: a decorated or partly applied one, or one that a function of ours calls."""
+    """The user's function behind a hook: behind a decorator, a ``partial``, or a wrapper of ours."""
     seen = [hook]
     for each in seen:
         each = inspect.unwrap(each)

@@ -1,7 +1,7 @@
 """Second derivatives that a custom Function loses: its backward reads what its forward computed unrecorded.
 
-``forward`` runs with recording off.  What it computes and keeps (``ctx.e = e``, or ``save_for_backward(e)``) has no
-history, so a backward that reads it is differentiated as if it were a constant.  PyTorch says nothing (see `Double
+``forward`` runs with recording off.  Intermediates that it keeps (``ctx.e = e``, or ``save_for_backward(e)``) have no
+history, so a backward that reads one treats it as a constant when differentiated.  PyTorch says nothing (see `Double
 backward with custom functions <https://docs.pytorch.org/tutorials/intermediate/custom_function_double_backward_tutorial.html>`_).
 """
 
@@ -18,11 +18,11 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 def warn_of_lost_history(node: Node, kept: Sequence[Any], results: Sequence[Tensor | None]) -> None:
-    """Warn of each intermediate of a custom Function whose derivative is missing from gradients that are recorded.
+    """Warn of each intermediate of a custom Function whose derivative is missing from recorded gradients.
 
     Arguments:
       node: the Function's, whose backward has just run.
-      kept: what its ``save_for_backward`` kept; what is on the context itself is looked for there.
+      kept: the tensors kept by ``save_for_backward``; attributes of the context are found there.
       results: the gradients.
     """
     intermediates = [(name, x._origin) for name, x in _kept(node, kept) if x._origin is not None and x._type.inexact]
@@ -44,7 +44,7 @@ def _kept(node: Node, kept: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _origins(results: Sequence[Tensor]) -> set[Any]:
-    """The origins of all that some gradients were computed from."""
+    """The origins of everything that some gradients were computed from."""
     origins: set[Any] = set()
     stack: list[Any] = [x._node or x._origin for x in results]
     while stack:

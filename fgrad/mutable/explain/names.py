@@ -1,10 +1,9 @@
-"""What the user calls a tensor, a node, and the module that an operation ran in.
+"""The user's names for tensors, nodes, and the modules that operations ran in.
 
 NOTE [Names in the mutable layer]
-A tensor is called by its label, by its path in a module, by a variable of the calling frames, or, when the function
+A tensor is named by its label, by its path in a module, by a variable of the calling frames, or, once the function
 that held it has returned, by the variable that its line stored it in (NOTE [The user's names]).  ``Module.__call__``
-notes which module runs in ``modes.module``, and a node keeps that scope: its module's path is looked up when somebody
-asks.
+notes in ``modes.module`` which module runs, and a node keeps that scope; the module's path is looked up on demand.
 """
 
 import sys
@@ -28,7 +27,7 @@ def place(source: RawSource | None) -> str:
 
 
 def name_of(tensor: Tensor) -> str | None:
-    """What the user calls a tensor: its label, a parameter's place in a module, or a variable of the calling frames."""
+    """The user's name for a tensor: its label, a parameter's path in a module, or a variable of the calling frames."""
     name = _name_of(tensor)
     if name is None and tensor._view is not None:
         base = _name_of(tensor._view.base)
@@ -40,7 +39,7 @@ def _name_of(tensor: Tensor) -> str | None:
     if tensor._label is not None:
         return tensor._label
     frame = sys._getframe(2)
-    # frames share their module's variables, and pass the same objects on: each is searched once
+    # frames share their module's globals and pass on the same objects: each is searched once
     searched: set[int] = set()
     while frame is not None:
         if not is_hidden(frame.f_code):
@@ -57,7 +56,7 @@ def _name_of(tensor: Tensor) -> str | None:
                             return f"'{path}' of '{name}{item}'"
                 searched.update(id(value) for _, value in others)
         frame = frame.f_back
-    # as it stands: of a view whose base was written, a new one would have no name, and may be refused
+    # without renewing it: for a view whose base was written, a new node would have no name, and may be refused
     node = tensor._node
     name_of_result = None if node is None else name_of_node(node)
     return None if name_of_result is None else f"'{name_of_result}'"
@@ -66,8 +65,8 @@ def _name_of(tensor: Tensor) -> str | None:
 def _locals(frame: Any) -> list[tuple[str, Any]]:
     """The local variables of a frame.
 
-    Before Python 3.13 the frame of a function keeps the dict that it gives, and all that was in its variables then,
-    until it ends: a graph would outlive the question about it.  So the dict is emptied, unless somebody has it.
+    Before Python 3.13 a function's frame keeps the dict ``f_locals``, and so all values in it, until the function
+    ends: a graph would outlive the question about it.  So the dict is emptied, unless something else refers to it.
     """
     variables_now = frame.f_locals
     variables = list(variables_now.items())
@@ -78,7 +77,7 @@ def _locals(frame: Any) -> list[tuple[str, Any]]:
 
 
 def _globals(frame: Any, searched: set[int]) -> list[tuple[str, Any]]:
-    """The variables of a frame's module, unless they were ``searched`` for a frame before it."""
+    """The globals of a frame, unless they were already ``searched`` for another frame."""
     variables = frame.f_globals
     if id(variables) in searched:
         return []
@@ -101,7 +100,7 @@ def _in_module(value: Any, tensor: Tensor) -> str | None:
         for name, parameter in [*value.named_parameters(), *value.named_buffers()]:
             if isinstance(parameter, Tensor) and same(parameter, tensor):
                 return name
-    except Exception:  # a half-made module: a name is not worth an error within an error
+    except Exception:  # a half-constructed module: a name is not worth an error within an error
         return None
     return None
 
@@ -111,7 +110,7 @@ SEARCHED = 1000
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """What lies in a list, tuple or dict, or in an object of the user's."""
+    """The items of a list, tuple or dict, or the attributes of a user's object."""
     if isinstance(value, list | tuple):
         return enumerate(value[:SEARCHED])
     if isinstance(value, dict):
@@ -120,7 +119,7 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _in_container(value: Any, tensor: Tensor) -> str | None:
-    """Where a tensor lies in a list, tuple or dict, or which attribute of an object of the user's it is."""
+    """A tensor's index or key in a list, tuple or dict, or its attribute name in a user's object."""
     for key, entry in _items(value):
         if isinstance(entry, Tensor) and same(entry, tensor):
             return str(key)
@@ -128,7 +127,7 @@ def _in_container(value: Any, tensor: Tensor) -> str | None:
 
 
 def _in_modules(value: Any, tensor: Tensor) -> str | None:
-    """Where a tensor is in a module that lies in a container or is an attribute: ``weight of [0]``."""
+    """The path of a tensor in a module that is an item or an attribute of a container: ``weight of [0]``."""
     for key, entry in _items(value):
         inside = _in_module(entry, tensor)
         if inside is not None:
@@ -145,7 +144,7 @@ def name_of_node(node: Node) -> str | None:
 def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
     """The variables that the results of nodes were stored in, the nodes given in the order of backward.
 
-    Of several nodes that one instruction made, the one made last has its result.
+    Of several nodes made by one instruction, the last one has its result.
     """
     names: dict[Node, str] = {}
     seen: set[Any] = set()
@@ -166,7 +165,7 @@ class ModulePaths:
     def of(self, node: Node) -> str:
         """The path of a node's module, from the outermost one that was called: ``blocks.2.attn``.
 
-        It is empty for what the outermost module does itself, or what no module does.
+        It is empty for operations of the outermost module itself, or of no module.
         """
         return ".".join([self._step(*pair) for pair in pairwise(modules_around(node.scope))])
 
@@ -183,7 +182,7 @@ def module_path(node: Node) -> str:
 
 
 def modules_around(scope: Any) -> Iterator[Any]:
-    """The modules of a scope that are still alive, the outermost first."""
+    """The modules of a scope that are still alive, outermost first."""
     alive = []
     while scope is not None:
         module, scope = scope
@@ -192,7 +191,7 @@ def modules_around(scope: Any) -> Iterator[Any]:
 
 
 def path_in(outer: Any, inner: Any) -> str:
-    """Where a module stands in another; its class if it does not."""
+    """The path of a module in another; its class if it is not in there."""
     for name, module in outer.named_modules():
         if module is inner and name:
             return name

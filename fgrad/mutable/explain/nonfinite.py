@@ -1,9 +1,9 @@
-"""Where does this NaN or Inf come from, asked of a tensor with a history.
+"""The source of a NaN or Inf in a tensor with a history.
 
 NOTE [What a history knows]
-A node keeps what its derivative reads, and no more.  From that, from the leaves and from the result itself, forward is
-computed again as far as it goes; where an operand was not kept, the value that a later node has saved is taken as it
-is.  Then backward runs on these values, without hooks and without writing to any ``.grad``.
+A node saves only what its derivative reads.  From the saved values, the leaves and the result itself, forward is
+recomputed as far as possible; where an operand was not saved, the value that a later node has saved is used.  Then
+backward runs on these values, without hooks and without writing to any ``.grad``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,17 +41,17 @@ from fgrad.seam import (
 
 
 def nonfinite(loss: Tensor) -> Nonfinite:
-    """Where a NaN or Inf in a tensor, or in the gradients of its sum, comes from.
+    """Find where a NaN or Inf in a tensor, or in the gradients of its sum, comes from.
 
-    No ``.grad`` is written and no hook runs.  It is asked before ``backward``, or after one that retains the graph.
+    No ``.grad`` is written and no hook runs.  Call it before ``backward``, or after one that retains the graph.
 
     Returns:
-      As ``fgrad.nonfinite``: the first operation, forward or backward, that made it of finite numbers, with its line,
-      these numbers, the way from there to the result, and a mend that has been tried where forward can be computed
-      again.  It is false where everything is finite.
+      As ``fgrad.nonfinite``: the first operation, forward or backward, that produced it from finite numbers, with its
+      line, these numbers, the path from there to the result, and, if forward can be recomputed, a fix that was tried.
+      It is false if everything is finite.
 
     Raises:
-      RuntimeError: a backward has let go of the values that were saved.
+      RuntimeError: a backward has freed the saved values.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([4., 0.], requires_grad=True)
@@ -78,7 +78,7 @@ def _answer(loss: Tensor, name: str | None) -> Nonfinite:
 
 
 def explained(task: GraphTask) -> str:
-    """Where a NaN in the backward that is running comes from; empty where that cannot be told."""
+    """Where a NaN in the running backward comes from; empty if that cannot be determined."""
     called = name_of_node(task.roots[0][0][0]) or "the result"
 
     def looked() -> Nonfinite:
@@ -90,13 +90,13 @@ def explained(task: GraphTask) -> str:
     try:
         with _unwatched():
             explanation = with_x64(quietly, looked)
-    except Exception:  # what cannot be explained is raised as it was
+    except Exception:  # an error that cannot be explained is raised unchanged
         return ""
     return str(explanation) if explanation else ""
 
 
 class _unwatched:
-    """A block in which operations are neither recorded nor watched by anomaly mode."""
+    """A block in which operations are not recorded, with anomaly mode off."""
 
     def __enter__(self) -> None:
         self.before = modes.anomaly, modes.grad
@@ -115,7 +115,7 @@ def _without_history(loss: Tensor, called: str) -> Nonfinite:
 
 
 def _bare(name: str | None) -> str | None:
-    """A name as a path: ``net.0.weight`` for the ``'0.weight' of 'net'`` of messages."""
+    """A name from a message as a path: ``net.0.weight`` for ``'0.weight' of 'net'``."""
     if name is None:
         return None
     inside, of, outer = name.replace("'", "").partition(" of ")
@@ -127,26 +127,26 @@ def _unknown(values: Sequence[Any]) -> Sequence[Any]:
 
 
 class History:
-    """What led to a tensor, ready to be run again."""
+    """The computation of a tensor, ready to be run again."""
 
     def __init__(self, roots: Sequence[tuple[Edge, Tensor | None]], known: dict[Edge, Any], called: str):
         self.called = called
-        #: where gradients start; ones where none is given
+        #: where gradients start; ones by default
         self.roots: Sequence[tuple[Edge, Tensor | None]] = roots
-        #: in the engine's order, the last first
+        #: in the engine's order, last first
         self.nodes: list[Node] = order([edge[0] for edge, _ in roots])
         #: the variables that their results were stored in
         self.called_by: dict[Node, str] = names_of_results(self.nodes)
         #: what is known of the outputs of nodes
         self.known: dict[Edge, Any] = known
-        #: what each operation saved: of its operands, by place, and of its results
+        #: what each operation saved, of its operands (by position) and of its results
         self.operands: dict[Node, dict[int, Any]] = {}
         self.results: dict[Node, dict[int, Any]] = {}
         #: names of operands without history
         self.names: dict[Edge, str] = {}
-        #: where a node that is no operation of the table, by its name, made NaN or Inf in its own backward
+        #: by name, nodes outside the table whose own backward produced a NaN or Inf
         self.inside: dict[str, Nonfinite] = {}
-        #: the graph of each operation, with nodes of its own
+        #: the graph of each operation, with unshared nodes
         self.graphs: dict[Node, Graph] = {}
         for node in self.nodes:
             if isinstance(node, OperationNode):
@@ -161,7 +161,7 @@ class History:
                 "backward(retain_graph=True)."
             )
         graph, pullback = node.plan.graph, node.pullback
-        # an operation that was run twice has one graph, and two nodes that may be replaced
+        # an operation that ran twice has one graph, but two nodes that may be replaced independently
         own = tuple([GraphNode(each.op, each.inputs) for each in graph.nodes])
         self.graphs[node] = Graph(graph.in_types, graph.consts, own, graph.outputs)
         edges = _edges(node)
@@ -182,10 +182,10 @@ class History:
                 self.known.setdefault(edge, value)
             elif isinstance(saved, SavedTensor) and saved.tensor is not None:
                 self.names[node, at] = _bare(name_of(saved.tensor)) or saved.name
-        # a result that backward reads is what it was when it was saved, whatever was written since
+        # a saved result has the value it was saved with, whatever was written since
 
     def told(self, answer: Nonfinite) -> Nonfinite:
-        """An answer with what is known of the inside of the guilty node."""
+        """The answer, with details from inside the responsible node."""
         inner = self.inside.get(answer.operation or "")
         if inner is None or not inner or answer.phase != "backward":
             return answer
@@ -201,7 +201,7 @@ class History:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def run(self, replaced: Mapping[int, Graph]) -> Run | None:
-        """Forward and backward; with graphs in place of nodes, None if what comes after them cannot be run again."""
+        """Run forward and backward; with replaced nodes, None if what follows them cannot be run again."""
         return _HistoryRun(self, replaced).finished()
 
 
@@ -245,7 +245,7 @@ class _HistoryRun:
         return values
 
     def _forward(self, node: Node) -> bool:
-        """Run a node's operation, or take its results as they are known; whether that is right."""
+        """Run a node's operation, or use its known results; returns whether the results are right."""
         history, execution = self.history, self.execution
         if isinstance(node, AccumulateGrad):
             cell = self.cells[node, 0] = execution.cell(node.variable._value())
@@ -295,7 +295,7 @@ class _HistoryRun:
             self.names.setdefault(self.cells[node, 0], name)
 
     def _reads(self, node: OperationNode) -> list[int | None]:
-        """The cells of an operation's operands, None for what is not known."""
+        """The cells of an operation's operands, None for unknown ones."""
         history, execution = self.history, self.execution
         edges, operands = _edges(node), history.operands[node]
         reads: list[int | None] = []
@@ -303,7 +303,7 @@ class _HistoryRun:
             edge = edges.get(at)
             cell = None if edge is None else self.cells.get(edge)
             if cell is not None and not (self.replaced or _agrees(execution, cell, operands.get(at))):
-                cell = None  # written since, past the version counter
+                cell = None  # written since, bypassing the version counter
             if cell is None and at in operands:
                 value = operands[at]
                 cell = execution.cell(
@@ -365,7 +365,7 @@ class _HistoryRun:
         return [None if edge is None else next(rest) for edge in node.next_edges]
 
     def _saved(self, node: OperationNode) -> list[int]:
-        """The cells of what the pull-back reads: those of forward where they hold what was saved."""
+        """The cells that the pull-back reads: those of forward if they still hold what was saved."""
         history = self.history
         frame = self.frames.get(node)
         edges = _edges(node)
@@ -388,7 +388,7 @@ class _HistoryRun:
         return self.execution.cell(np.zeros(type.shape, type.dtype.numpy)) if cell is None else cell
 
     def _applied(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
-        """What a node gives that is no operation of the table, such as a custom Function's."""
+        """The gradients of a node that is no operation of the table, such as a custom Function's."""
         values = self.execution.values
         arrays = [None if cell is None else values[cell] for cell in grads]
         tensors = [None if x is None else new_tensor(x, type_of(x)) for x in arrays]
@@ -406,7 +406,7 @@ class _HistoryRun:
         return cells
 
     def _look_inside(self, node: Node, grads: Sequence[Tensor | None], place: int) -> None:
-        """Run a node's backward again, recorded, and find the guilty operation in it."""
+        """Run a node's backward again, recorded, and find the responsible operation in it."""
         for grad in grads:
             if grad is not None:
                 grad._requires_grad = grad._type.inexact
@@ -420,7 +420,7 @@ class _HistoryRun:
 
 
 def _edges(node: OperationNode) -> dict[int, Edge]:
-    """Where the operands of an operation come from, by their place among those that are there."""
+    """The edges of an operation's operands, by position among those present."""
     if len(node.next_edges) != len(node.plan.edges):
         return {}
     pairs = zip(node.plan.edges, node.next_edges, strict=True)
@@ -428,7 +428,7 @@ def _edges(node: OperationNode) -> dict[int, Edge]:
 
 
 def _number_places(node: OperationNode) -> list[int]:
-    """The places of the operands that are Python numbers."""
+    """The positions of the operands that are Python numbers."""
     present = node.plan.present
     return [present.index(i) for i in node.plan.numbers] if node.numbers else []
 

@@ -1,4 +1,4 @@
-"""What the rule of a node reads: for each saved value, the gradients that are made from it."""
+"""What a node's rule reads: for each saved value, the gradients computed from it."""
 
 from fgrad.mutable.explain.wording import name_of_gradient
 from fgrad.mutable.operation.operation_node import OperationNode
@@ -7,9 +7,9 @@ from fgrad.seam import needed_inputs
 
 
 def gradients_from(node: OperationNode, saved: SavedTensor) -> tuple[int, ...]:
-    """The places, among the operands that are there, of those whose gradients the rule makes from a saved value.
+    """The positions, among the operands present, of those whose gradients the rule computes from a saved value.
 
-    Empty for a value that is saved though no derivative reads it, as PyTorch has it for some operations.
+    Empty for a value that is saved although no derivative reads it, as PyTorch does for some operations.
     """
     place = next((k for k, s in enumerate(node.saved) if s is saved), None)
     if place is None:
@@ -22,7 +22,7 @@ def gradients_from(node: OperationNode, saved: SavedTensor) -> tuple[int, ...]:
 
 
 def gradients_text(node: OperationNode, places: tuple[int, ...]) -> str:
-    """The operands at some places, as PyTorch calls them, and what they are to the user."""
+    """The operands at some positions, by PyTorch's names and the user's."""
     edge_of = {place: k for k, (_, place) in enumerate(node.plan.edges)}
     texts: dict[str, None] = {}
     for i in places:

@@ -1,12 +1,12 @@
-"""Which reads of elements into Python or NumPy have to do with a missing gradient.
+"""Which reads of elements into Python or NumPy explain a missing gradient.
 
 NOTE [Which reads count]
-A read counts if the number can have gone into the tensor that is asked about: by the names of variables, to a line that
-computed it, or to the line of the question (NOTE [Numbers are followed by name]).  It must have been read in
-the functions of these lines, in one that they can call, or in the top-level code of a script or notebook: another
-program may use the same names.  If what was read still has its history, that must lead to the tensor whose gradient is
-missing, and no backward may have passed there since: then it was only shown.  Of several functions the one that read
-last counts.
+A read counts if the number can have flowed into the tensor in question: by the names of variables, to a line that
+computed it, or to the line of the question (NOTE [Numbers are followed by name]).  It must have been read in the
+functions of these lines, in one that they can call, or in the top-level code of a script or notebook: other code may
+use the same names.  If the tensor that was read still has its history, that must lead to the tensor whose gradient is
+missing, and no backward may have run through it since: otherwise the number was only displayed.  Of several functions
+the one that read last counts.
 """
 
 import sys
@@ -22,20 +22,20 @@ from fgrad.mutable.tensor.origin import Origin, Read, left
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import RawSource, is_hidden
 
-#: how many of the user's frames, the innermost ones, are asked for the functions that they mention
+#: how many of the user's innermost frames are searched for the functions they mention
 FRAMES = 3
-#: how many such functions are looked into
+#: how many of these functions are searched
 FUNCTIONS = 256
-#: methods that the call of an object runs
+#: methods that run when an object is called
 _CALLED = frozenset({"forward", "__call__"})
 
 
 def reads(y: Tensor, x: Tensor | None) -> list[Read]:
-    """The reads of what was made from a tensor, or of anything, that went into another, the last first, each line once.
+    """The reads of values made from a tensor (or of any) that flowed into another, latest first, each line once.
 
     Arguments:
       y: what was computed.
-      x: what has no gradient; None for whatever was read.
+      x: the tensor without a gradient; None for any read.
     """
     running = list(_running())
     ends = [*lines(y), *[(frame.f_code, frame.f_lasti) for frame in running]]
@@ -53,7 +53,7 @@ def reads(y: Tensor, x: Tensor | None) -> list[Read]:
 
 
 def _concerns(read: Read, x: Tensor | None) -> bool:
-    """Whether what was read may have been made from a tensor, and was more than shown."""
+    """Whether the value read may have been made from a tensor, and was not merely displayed."""
     start = read.of if isinstance(read.of, Origin) else read.of()
     if start is None:
         return True
@@ -74,7 +74,7 @@ def _was_differentiated(start: Any) -> bool:
 
 
 def _running() -> Iterator[FrameType]:
-    """The user's frames, the innermost first."""
+    """The user's frames, innermost first."""
     frame = sys._getframe(1)
     while frame is not None:
         if not is_hidden(frame.f_code):
@@ -83,7 +83,7 @@ def _running() -> Iterator[FrameType]:
 
 
 def _mentioned(frames: list[FrameType]) -> dict[CodeType, set[Hashable]]:
-    """The code of the functions that some frames name, and of those that these name, with the names."""
+    """The code of the functions that some frames mention, and of those that these mention, with the names."""
     names_of_code: dict[CodeType, set[Hashable]] = {}
     todo: deque[tuple[CodeType, dict[str, Any]]] = deque()
     for frame in frames:
@@ -112,13 +112,13 @@ def _contents(function: FunctionType) -> list[Any]:
     for cell in function.__closure__ or ():
         try:
             contents.append(cell.cell_contents)
-        except ValueError:  # not filled yet
+        except ValueError:  # an empty cell
             contents.append(None)
     return contents
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
-    """The functions that a call of a value may run: itself, or the methods of its class and of its modules' classes."""
+    """The functions that calling a value may run: itself, or the methods of its class and of its modules' classes."""
     value = getattr(value, "__func__", value)
     if isinstance(value, FunctionType):
         yield value

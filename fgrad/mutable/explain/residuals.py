@@ -1,9 +1,9 @@
-"""What the graph of a tensor keeps for backward, as it stands now: each saved tensor once, and each memory once.
+"""What the graph of a tensor currently keeps for backward: each saved tensor once, and each block of memory once.
 
 NOTE [Memory that is held]
-A node holds a tensor, the tensor its storage, the storage an array, and the array may be a window of NumPy's on
-another.  That last one is what stands in memory: it is counted with the first row that lies in it, whole, for a saved
-part keeps the whole.  A view whose elements were read keeps them beside; where that is a copy, it has a row of its own.
+A node holds a tensor, the tensor its storage, the storage an array, and the array may be a NumPy view of another.
+That last one owns the memory: it is counted in full with the first row that lies in it, since a saved part keeps the
+whole alive.  A view caches the elements it has read; if that is a copy, it has a row of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ from fgrad.seam import Reader, Residual, Residuals, Source, dtype_text, numbered
 
 
 def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
-    """What is kept for the backward of a loss: each tensor with its bytes, who made it and who reads it.
+    """List what is kept for the backward of a loss: each tensor with its bytes, its maker and its readers.
 
     Arguments:
-      outputs: the loss, or several results whose graphs are looked at together.
+      outputs: the loss, or several results whose graphs are examined together.
 
     Returns:
-      The ``Residuals``: what the nodes hold now, false when backward has let go of everything.  Memory that several
-      tensors share is counted once.  What a ``checkpoint`` computes again is not held, and not listed; its inputs are.
+      The ``Residuals``: what the nodes hold now; false once backward has freed everything.  Memory shared by several
+      tensors is counted once.  Values that a ``checkpoint`` recomputes are not held, and not listed; its inputs are.
 
     Raises:
       TypeError: something else than tensors was given.
@@ -55,12 +55,12 @@ def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
 
 
 def _nodes(roots: Sequence[Tensor]) -> list[Node]:
-    """The nodes that can be reached, in the order in which they were made."""
+    """The reachable nodes, in the order in which they were made."""
     stack = [node for x in roots if (node := gradient_function(x)) is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()
-        inner = getattr(node, "function", None)  # of CopySlices, the node of the write
+        inner = getattr(node, "function", None)  # for CopySlices, the node of the write
         for following in (inner, *[edge[0] for edge in node.next_edges if edge is not None]):
             if isinstance(following, Node) and following not in seen:
                 seen.add(following)
@@ -69,7 +69,7 @@ def _nodes(roots: Sequence[Tensor]) -> list[Node]:
 
 
 def _saved_by(node: Node) -> Iterator[Any]:
-    """What a node saved, and the tensors that the user put on the context of a custom Function."""
+    """What a node saved, and the tensors that the user stored on the context of a custom Function."""
     yield from [s for s in getattr(node, "saved", ()) if isinstance(s, SavedTensor)]
     yield from [s for s in getattr(node, "_saved", ()) if isinstance(s, SavedTensor)]
     for value in getattr(node, "__dict__", {}).values():
@@ -90,7 +90,7 @@ class _Row:
 
 
 class _Rows:
-    """The rows so far, by the elements that they show; and who holds each memory."""
+    """The rows so far, by the elements they show; and what holds each block of memory."""
 
     def __init__(self, results: set[int]):
         #: the storages of the results
@@ -120,7 +120,7 @@ class _Rows:
         elif own or made_by(base) is not None:
             kind = "intermediate"
         else:
-            # what nobody but the graph holds is there for backward alone: a mask of dropout, a batch that was not kept
+            # held by the graph alone, so kept for backward only: a mask of dropout, a batch that went out of scope
             kind = "argument" if base._requires_grad or name_of(base) is not None else "intermediate"
         name = numbered(self._name(node, saved, tensor, maker), self.counts)
         memory = _memory(array)
@@ -133,7 +133,7 @@ class _Rows:
         return _Row(name, type.shape, dtype_text(type.dtype.numpy), size, kind, _source(maker), view, shared)
 
     def _copy(self, row: _Row, tensor: Tensor) -> list[_Row]:
-        """The row of a view's elements, where they were read out of the base's memory and stand in their own."""
+        """The row of a view's cached elements, if they were copied out of the base's memory."""
         if tensor._cache is None:
             return []
         elements = _memory(tensor._cache[1])
@@ -146,7 +146,7 @@ class _Rows:
         return [self.rows[key]]
 
     def _name(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, maker: Node | None) -> str:
-        # what an instruction makes on the way to its result has no name of its own
+        # intermediates of an instruction have no name
         on_the_way = maker is not None and maker is not node and maker.source == node.source
         user_name = None if on_the_way else _name(tensor, maker)
         if user_name is not None:
@@ -165,29 +165,29 @@ class _Rows:
 
 
 def _name(tensor: Tensor, maker: Node | None) -> str | None:
-    """What the user calls a tensor: the variable that its line stores it in, or where it is now."""
+    """The user's name for a tensor: the variable that its line stores it in, or where it is now."""
     user_name = (None if maker is None else name_of_node(maker)) or name_of(tensor)
     return None if user_name is None else user_name.replace("'", "")
 
 
 def _held(saved: SavedTensor | Tensor) -> Iterator[tuple[Tensor, Any]]:
-    """The tensors that stand in memory for something saved, each with its array: none once backward has let go."""
+    """The tensors in memory for a saved value, each with its array; none once backward has freed it."""
     if isinstance(saved, Tensor):
         yield saved, saved._storage.array
     elif saved.tensor is not None:
         yield saved.tensor, saved.tensor._storage.array if saved.array is None else saved.array
     elif saved.hooks is not None:
-        # what a hook packed: the tensor itself, or a tuple with it
+        # packed by a hook: the tensor itself, or a tuple with it
         packed = saved.packed if isinstance(saved.packed, list | tuple) else (saved.packed,)
         yield from [(x, x._storage.array) for x in packed if isinstance(x, Tensor)]
-        # a checkpoint keeps its inputs, which its hook computes the packed value from
+        # a checkpoint keeps its inputs, from which its hook recomputes the packed value
         for kept in getattr(getattr(saved.hooks[1], "__self__", None), "inputs", ()):
             if isinstance(kept, SavedTensor):
                 yield from _held(kept)
 
 
 def _memory(array: Any) -> Any:
-    """The array that the elements of another stand in."""
+    """The array that owns another's memory."""
     while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
         array = array.base
     return array

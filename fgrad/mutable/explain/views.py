@@ -1,4 +1,4 @@
-"""Views in words: the base, the way from it to the view with each line, and who wrote the memory that they share."""
+"""Views explained: the base, the steps from it to the view with their lines, and the writes to the shared memory."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +24,8 @@ class Step:
     """One step from a base to a view of it.
 
     Attributes:
-      operation: what made the view.
-      shape, strides, offset: which elements of the base's memory it shows.
+      operation: the operation that made the view.
+      shape, strides, offset: the elements of the base's memory that it shows.
       source: the user's line.
     """
 
@@ -41,9 +41,9 @@ class Written:
     """One write to the memory.
 
     Attributes:
-      version: the version that it made.
-      operation: what wrote: ``add_``, ``optimizer step``.
-      through: "a view" where it wrote through one.
+      version: the version after the write.
+      operation: the operation that wrote: ``add_``, ``optimizer step``.
+      through: "a view" if it wrote through one.
       source: the user's line.
     """
 
@@ -55,16 +55,16 @@ class Written:
 
 @frozen(repr=False)
 class Views(Answer):
-    """What a tensor is a view of; false for one that is no view.
+    """What a tensor is a view of; false for a tensor that is not a view.
 
     Attributes:
-      name: what the user calls the tensor, if that is known.
-      base: what the user calls its base.
+      name: the user's name for the tensor, if known.
+      base: the user's name for its base.
       base_shape: the base's shape.
       chain: the steps from the base to the tensor.
-      writes: the last writes to the memory, through whatever view.
-      version: how often it was written.
-      forbidden: why it may not be written in place, if it may not.
+      writes: the last writes to the memory, through any view.
+      version: the number of writes.
+      forbidden: why it may not be written in place, if so.
     """
 
     name: str | None
@@ -84,13 +84,13 @@ class Views(Answer):
 
 
 def views(tensor: Tensor) -> Views:
-    """What a tensor is a view of: its base, each step from there with its line, and who wrote the memory.
+    """Explain what a tensor is a view of: its base, each step from there with its line, and the writes to the memory.
 
     Arguments:
       tensor: any tensor.
 
     Returns:
-      ``Views``, which prints as a paragraph and is false where the tensor is no view.
+      ``Views``, which prints as a paragraph and is false if the tensor is not a view.
 
     Raises:
       TypeError: it is no tensor.
@@ -141,7 +141,7 @@ def _source(source: RawSource | None) -> Source | None:
 
 
 def _chain(view: ViewOf) -> list[ViewOf]:
-    """The views from the base to one, itself the last."""
+    """The views from the base to this one, itself last."""
     chain = [view]
     while chain[-1].parent is not None:
         chain.append(chain[-1].parent)
@@ -155,12 +155,12 @@ def _step(view: ViewOf) -> Step:
 
 
 def operation_of_view(view: ViewOf) -> str:
-    """What made a view, as the user calls it."""
+    """The operation that made a view, by the user's name for it."""
     return view.operation.lstrip("_") or "a view"
 
 
 def chain_lines(tensor: Tensor, always: bool = False) -> Iterator[str]:
-    """The way from the base to a view, a line each with its text; ``always``: a base that nothing made, too."""
+    """The steps from the base to a view, with the text of each line; ``always``: also if no operation made the base."""
     view = tensor._view
     assert view is not None
     steps = _chain(view)
@@ -180,12 +180,12 @@ def chain_lines(tensor: Tensor, always: bool = False) -> Iterator[str]:
 
 
 def writes_since(tensor: Tensor, version: int) -> list[Write]:
-    """The writes to a tensor's memory after a version, as many as are remembered."""
+    """The remembered writes to a tensor's memory after a version."""
     return [write for write in tensor._counter.last_writes() if write.version > version]
 
 
 def writes_lines(tensor: Tensor, version: int, title: str) -> Iterator[str]:
-    """The writes after a version, a line each with its text, under a title; nothing where there were none."""
+    """The writes after a version under a title, with the text of each line; empty if there were none."""
     writes = writes_since(tensor, version)
     if writes:
         yield title

@@ -1,4 +1,4 @@
-"""What happens inside a module: outputs of its modules, and their gradients, by path."""
+"""Values inside a module: the outputs of its submodules, and their gradients, by path."""
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -22,9 +22,9 @@ class Record:
     """One output of a module, or a parameter.
 
     Attributes:
-      path: the path of the module or parameter; ``[0]`` and the like behind it for a part of an output.
-      value: what it was when the module returned.
-      gradient: the gradient that came back to it; None as long as none did.
+      path: the path of the module or parameter, followed by ``[0]`` and the like for a part of an output.
+      value: its value when the module returned.
+      gradient: its gradient; None until there is one.
       source: the line of the call.
     """
 
@@ -36,7 +36,7 @@ class Record:
 
 @frozen(repr=False, str=False)
 class Watched(Records):
-    """What was watched: for each path the records in order, one for each call.
+    """The watched values: for each path the records in order, one per call.
 
     Attributes:
       records: the records by path.
@@ -67,7 +67,7 @@ def _shown(tensor: Tensor) -> str:
 
 
 class watch:
-    """Values inside a module, and their gradients, by path; no hook is left behind.
+    """Record values inside a module, and their gradients, by path; no hook is left behind.
 
     Called with the model's arguments, it runs the model and sends a gradient of ones back from its output; no ``.grad``
     is written.  As a context manager it watches what happens in the block, a loss and its backward too.
@@ -137,7 +137,7 @@ class watch:
         return seen
 
     def _differentiate(self, output: Any) -> None:
-        """Note the gradients of everything that was watched."""
+        """Note the gradients of all watched values."""
         roots = [(edge, _ones(x)) for _, x in _tensors(output, "") if (edge := gradient_edge(x)) is not None]
         edges = [gradient_edge(tensor) for tensor, _ in self._outputs]
         if roots:
@@ -153,7 +153,7 @@ class watch:
         return hook
 
     def _note(self, path: str, tensor: Tensor, called: str) -> None:
-        """Note a value as it is now, and have its gradient noted when it comes."""
+        """Note a value as it is now, and its gradient when it arrives."""
         node = gradient_function(tensor)
         record = Record(called, new_tensor(tensor._value(), tensor._type), None, None if node is None else node.source)
         self._seen.records[path].append(record)

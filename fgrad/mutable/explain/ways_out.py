@@ -1,4 +1,4 @@
-"""What to do about PyTorch's errors, by the text that PyTorch has for them."""
+"""What to do about PyTorch's errors, by the errors' texts."""
 
 import re
 from functools import lru_cache
@@ -142,7 +142,7 @@ _COMPILED = tuple((re.compile(pattern), way) for pattern, way in _WAYS.items())
 
 @lru_cache(1 << 10)
 def way_out(text: str) -> str | None:
-    """What to do about an error of this text, if we know.
+    """What to do about an error with this text, if known.
 
     >>> way_out("shape '[2, 16]' is invalid for input of size 30")
     'the sizes must multiply to 30; a -1 among them is worked out.'

@@ -30,16 +30,16 @@ _REASONS = {
 
 @frozen(repr=False, str=False)
 class Why(Answer):
-    """Why a gradient does not reach a tensor; false where one does.
+    """Why a gradient does not reach a tensor; false if one does.
 
     Attributes:
-      connected: whether there is a way for the gradient.
-      path: the operations from the output on, each with its line.
-      reason: what breaks the way, and what to do.
-      kind: "detach", "data", "no_grad", "not differentiable", "leaf": what cuts the way;
+      connected: whether there is a path for the gradient.
+      path: the operations from the output backwards, each with its line.
+      reason: what breaks the path, and what to do.
+      kind: "detach", "data", "no_grad", "not differentiable", "leaf": what cuts the path;
         "read": elements were read into Python or NumPy; "unused"; "integer"; "does not require grad"; "not a leaf":
         there is a gradient, which is not kept in ``.grad``; "connected".
-      name: what the user calls the tensor, if a name was found.
+      name: the user's name for the tensor, if one was found.
     """
 
     connected: bool
@@ -58,7 +58,7 @@ class Why(Answer):
 
 @frozen(repr=False, str=False)
 class WhyTable(Answer):
-    """For each parameter whether a gradient reaches it; false where all have one.
+    """Whether a gradient reaches each parameter; false if one reaches all.
 
     Attributes:
       entries: the answers by name, in order.
@@ -94,15 +94,15 @@ class WhyTable(Answer):
 
 
 def why_no_grad(y: Tensor, x: Any = None) -> Why | WhyTable:
-    """Why there is no gradient: the way from ``y`` back towards ``x``, and where exactly it breaks.
+    """Explain why there is no gradient: the path from ``y`` back towards ``x``, and where exactly it breaks.
 
     Arguments:
       y: the loss, or any other tensor.
-      x: the tensor that has no gradient; or a module, for a table of all its parameters.  Left out, the parameters and
-        tensors that require grad in the caller's variables are taken.
+      x: the tensor without a gradient; or a module, for a table of all its parameters.  By default, the parameters and
+        tensors that require grad among the caller's variables.
 
     Returns:
-      An answer that prints the way and the reason; false where a gradient arrives.
+      An answer that prints the path and the reason; false if a gradient arrives.
 
     >>> import fgrad.torch as torch
     >>> x = torch.tensor([1., 2.], requires_grad=True)
@@ -193,7 +193,7 @@ def _shown(step: Any) -> str:
 
 
 def _around(y: Tensor) -> dict[str, Tensor]:
-    """The parameters and leaves in the variables of the user's frames, by name, and the leaves of ``y``."""
+    """The parameters and leaves among the variables of the user's frames, by name, and the leaves of ``y``."""
     tensors: dict[str, Tensor] = {}
     seen: set[int] = {id(y)}
 
@@ -218,11 +218,11 @@ def _around(y: Tensor) -> dict[str, Tensor]:
     return tensors
 
 
-# -- what errors say -------------------------------------------------------------------------------------------------
+# -- texts of errors -------------------------------------------------------------------------------------------------
 
 
 def no_history(y: Any, text: str) -> str:
-    """PyTorch's text of a backward from a tensor without history, and then why it has none."""
+    """PyTorch's text for a backward from a tensor without history, followed by why it has none."""
     if not isinstance(y, Tensor):
         return text
     breaks = cuts(y)[:SHOWN]
@@ -242,7 +242,7 @@ def no_history(y: Any, text: str) -> str:
 
 
 def not_used(outputs: Sequence[Any], x: Any, text: str) -> str:
-    """PyTorch's text of an input that outputs do not depend on, and then why not."""
+    """PyTorch's text for an input that outputs do not depend on, followed by why not."""
     tensors = [y for y in outputs if isinstance(y, Tensor)]
     if not tensors or not isinstance(x, Tensor):
         return text

@@ -1,4 +1,4 @@
-"""How explanations speak of nodes and lines: the operation, its place and module, the text of the line."""
+"""Nodes and lines in words: the operation, its line and module, the text of the line."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,12 +11,12 @@ from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.write.inplace import CopySlices
 from fgrad.seam import RawSource, Source
 
-#: how many nodes without a name of their own (a transposed weight's) are passed over on the way to a name
+#: how many nameless nodes (a transposed weight's) are skipped in search of a name
 PASSED_OVER = 3
 
 
 def operation_of(node: Node) -> str:
-    """What the user called: the operation behind a node."""
+    """The operation behind a node, as the user called it."""
     return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
 
 
@@ -33,7 +33,7 @@ def line_of(source: RawSource | None) -> list[str]:
 
 
 def forward_of(node: Node) -> Iterator[str]:
-    """The text of a node's line; of one that ran many times, which run it is and the calls that led there."""
+    """The text of a node's line; if it ran many times, also which run it is and the calls that led there."""
     yield from line_of(node.source)
     runs = sorted(_runs(node), key=lambda each: each.sequence)
     if len(runs) > 1:
@@ -54,17 +54,17 @@ def name_of_result(node: Node) -> str | None:
 
 
 def _running() -> Sequence[Node]:
-    """The nodes of the backward that is running."""
+    """The nodes of the running backward."""
     return list(running.tasks[-1].nodes) if running.tasks else ()
 
 
 def _runs(node: Node) -> list[Node]:
-    """The nodes of the running backward that came of the same instruction, and of the same operation."""
+    """The nodes of the running backward made by the same instruction and operation."""
     return [each for each in _running() if each.source == node.source and type(each) is type(node)]
 
 
 def name_of_gradient(node: Node, edge: int) -> str | None:
-    """What the user calls the tensor whose gradient a node sends along an edge."""
+    """The user's name for the tensor whose gradient a node sends along an edge."""
     following = node.next_edges[edge]
     for _ in range(PASSED_OVER):
         if following is None:
@@ -72,7 +72,7 @@ def name_of_gradient(node: Node, edge: int) -> str | None:
         target = following[0]
         if isinstance(target, AccumulateGrad):
             return name_of(target.variable)
-        # what the same instruction made on the way has no name: the instruction's is that of its result
+        # intermediates of the same instruction have no name: the instruction's name is its result's
         name = None if target.source == node.source else name_of_node(target)
         if name is not None:
             return f"'{name}'"
@@ -91,10 +91,10 @@ def made_by(tensor: Tensor) -> Node | None:
 
 
 def check_tensor(value: object, what: str) -> None:
-    """Refuse what is no tensor as that which is asked about.
+    """Require a tensor as the thing asked about.
 
     Raises:
-      TypeError: it is none; the message says what it is, and what to ask instead.
+      TypeError: it is not a tensor; the message says what it is, and what to ask instead.
     """
     if isinstance(value, Tensor):
         return

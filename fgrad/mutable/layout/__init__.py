@@ -1,4 +1,4 @@
-"""Second floor: where elements lie: sizes, strides and offsets, and which gradients are views of others.
+"""Second floor: memory layout: sizes, strides and offsets, and which gradients are views of others.
 
 It uses ``types``.
 """

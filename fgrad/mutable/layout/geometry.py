@@ -1,11 +1,11 @@
-"""Where the elements of a tensor lie in its storage: sizes, strides, offset; and the lens that reads and writes there.
+"""The geometry of a tensor in its storage: sizes, strides, offset; and the lens that reads and writes there.
 
 NOTE [A view is a geometry]
-A storage holds one immutable array.  A view is a storage and a geometry: which of its elements, in which order.  To
-read through a view is to *get* the elements that the geometry names; to write through it is to *put* new ones into the
-whole array, which the storage then points to.  Both are worked out from the numbers alone, once for each pair of
-geometries: whatever chain of ``select``, ``t`` and ``as_strided`` made a view, the outcome is one slice, reshape and
-transpose where the strides nest, and a gather where they do not.
+A storage holds one immutable array.  A view is a storage and a geometry: which of its elements, in which order.
+Reading through a view *gets* the elements that the geometry selects; writing *puts* new ones into the whole array,
+giving a new array to which the storage then points.  Both follow from the numbers alone, once per pair of geometries:
+whatever chain of ``select``, ``t`` and ``as_strided`` made a view, the result is one slice, reshape and transpose if
+the strides nest, and a gather if they do not.
 """
 
 import math
@@ -36,7 +36,7 @@ def contiguous_strides(sizes: Ints) -> Ints:
 
 @lru_cache(1 << 14)
 def is_contiguous(sizes: Ints, strides: Ints) -> bool:
-    """Whether elements of these strides lie in row-major order without gaps (size-1 axes may have any stride)."""
+    """Whether elements with these strides are in row-major order without gaps (size-1 axes may have any stride)."""
     if 0 in sizes:
         return True
     step = 1
@@ -56,7 +56,7 @@ def memory_order(sizes: Ints, strides: Ints) -> Ints:
 
 @lru_cache(1 << 14)
 def is_dense(sizes: Ints, strides: Ints) -> bool:
-    """Whether the elements fill a stretch of memory without gaps or overlaps, in whatever order."""
+    """Whether the elements fill a block of memory without gaps or overlaps, in any order."""
     if 0 in sizes:
         return True
     order = [i for i in memory_order(sizes, strides) if sizes[i] != 1]
@@ -70,7 +70,7 @@ def is_dense(sizes: Ints, strides: Ints) -> bool:
 
 @lru_cache(1 << 14)
 def overlaps(sizes: Ints, strides: Ints) -> bool:
-    """Whether two elements share one place, as far as PyTorch looks: an axis of stride 0 and more than one element."""
+    """Whether elements share a memory location, as PyTorch tests it: an axis of stride 0 with more than one element."""
     return 0 not in sizes and any(size > 1 and stride == 0 for size, stride in zip(sizes, strides, strict=True))
 
 
@@ -84,7 +84,7 @@ def extent(sizes: Ints, strides: Ints, offset: int) -> int:
 
 @lru_cache(1 << 14)
 def viewed_strides(sizes: Ints, strides: Ints, shape: Ints) -> Ints | None:
-    """The strides with which the same memory has another shape; None if it cannot (PyTorch: computeStride)."""
+    """The strides that give the same memory another shape; None if there are none (PyTorch: computeStride)."""
     if 0 in sizes:
         return strides if sizes == shape else contiguous_strides(shape)
     if not sizes:
@@ -110,7 +110,7 @@ def viewed_strides(sizes: Ints, strides: Ints, shape: Ints) -> Ints | None:
 
 @frozen(cache_hash=True)
 class Geometry:
-    """Sizes, strides and offset in elements of ``dtype``; ``conj`` and ``neg`` say that elements are read so."""
+    """Sizes, strides and offset in elements of ``dtype``; ``conj`` and ``neg`` conjugate or negate on reading."""
 
     sizes: Ints
     strides: Ints
@@ -126,7 +126,7 @@ class Geometry:
 
 @frozen(cache_hash=True)
 class Layout:
-    """How a storage's array lies in memory: its shape and dense strides, and the type of its elements."""
+    """The memory layout of a storage's array: its shape and dense strides, and the type of its elements."""
 
     sizes: Ints
     strides: Ints
@@ -140,8 +140,8 @@ class Layout:
 class Lens:
     """How a geometry is read from and written to arrays of a layout.
 
-    ``starts`` are where its box begins: inputs of the program, so that ``x[0]``, ``x[1]``, ... share one.  Where the
-    strides do not nest, there is no box, and the position of every element is the input.
+    ``starts`` are the start indices of its box: inputs of the program, so that ``x[0]``, ``x[1]``, ... share one.  If
+    the strides do not nest, there is no box, and the positions of all elements are the input.
     """
 
     layout: Layout
@@ -153,7 +153,7 @@ class Lens:
     box: "Box | None"
 
     def get(self, array: Any, where: Any) -> Any:
-        """The elements of a storage's array that the geometry names."""
+        """The elements of a storage's array that the geometry selects."""
         flat = _elements(_flat(array, self.layout), self.layout.dtype, self.dtype)
         elements = self._read(flat, where)
         if self.conj:
@@ -161,7 +161,7 @@ class Lens:
         return lax.neg(elements) if self.neg else elements
 
     def put(self, array: Any, where: Any, value: Any) -> Any:
-        """A storage's array with the elements that the geometry names replaced by ``value``."""
+        """A storage's array with the elements that the geometry selects replaced by ``value``."""
         if self.neg:
             value = lax.neg(value)
         if self.conj:
@@ -217,7 +217,7 @@ class Lens:
 
 @lru_cache(1 << 14)
 def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ...]]:
-    """The lens of a geometry on a layout, and where it stands: the starts of its box, or the place of every element."""
+    """The lens of a geometry on a layout, and its position: the starts of its box, or the positions of all elements."""
     size = math.prod(layout.sizes) * layout.dtype.itemsize // geometry.dtype.itemsize
     boxed = _box(geometry.sizes, geometry.strides, geometry.offset, size)
     box, where = (
@@ -229,7 +229,7 @@ def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ..
 
 @frozen(eq=False)
 class Reading:
-    """How the elements of a whole array are read in another order, as through ``t()``: a part of any program."""
+    """Reads all elements of an array in another order, as through ``t()``: can be part of any program."""
 
     layout: Layout
     result: Layout
@@ -241,7 +241,7 @@ class Reading:
 
 @lru_cache(1 << 12)
 def reading(layout: Layout, geometry: Geometry) -> Reading | None:
-    """How a geometry is read that names every element once; None for any other, which needs a lens."""
+    """The reading of a geometry that selects every element once; None for any other, which needs a lens."""
     sizes, strides = geometry.sizes, geometry.strides
     if geometry.offset or geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
         return None
@@ -265,7 +265,7 @@ def _shaped(flat: Any, layout: Layout) -> Any:
 
 
 def _elements(flat: Any, old: Dtype, new: Dtype) -> Any:
-    """The same memory read as elements of another type (``Tensor.view(dtype)``, ``view_as_real`` and its inverse)."""
+    """The same memory as elements of another type (``Tensor.view(dtype)``, ``view_as_real`` and its inverse)."""
     if old is new:
         return flat
     if old.is_complex:
@@ -333,7 +333,7 @@ def expanded(geometry: Geometry, sizes: Ints) -> Geometry:
 
 
 def element_positions(sizes: Ints, strides: Ints, offset: int) -> np.ndarray:
-    """The place in memory of every element."""
+    """The position in memory of every element."""
     positions = np.full(sizes, offset, np.int64)
     for axis, stride in enumerate(strides):
         positions = positions + (np.arange(sizes[axis]) * stride).reshape(

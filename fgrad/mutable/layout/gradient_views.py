@@ -1,4 +1,4 @@
-"""What operations that move no element in memory do to the geometry of their operand.
+"""Operations that move no data, as functions of their operand's geometry.
 
 NOTE [Gradients that are views]
 Where PyTorch's formula only passes a gradient on (``add``), expands it (``sum``), reorders it (``t``) or cuts it
@@ -33,9 +33,9 @@ def _broadcast(op: Op, k: int, g: Geometry) -> Geometry:
 
 
 def _expanded(sizes: Ints, strides: Ints, shape: Ints, axes: Ints) -> Ints:
-    """The strides of a tensor whose axes become ``axes`` of a shape: new ones are inserted, and then expanded.
+    """The strides of a tensor whose axes become ``axes`` of a shape: new axes are inserted and expanded.
 
-    A number has no axes to insert others between, and is expanded as it is.
+    A scalar has no axes to insert others between, and is expanded as it is.
     """
     if not sizes:
         return (0,) * len(shape)
@@ -73,7 +73,7 @@ def _unstack(op: Op, k: int, g: Geometry) -> Geometry:
 
 
 def _part(op: Op, k: int, g: Geometry) -> Geometry | None:
-    """The real or the imaginary part; of elements that are read as conjugates or negated, none."""
+    """The real or the imaginary part; None for elements that are conjugated or negated on reading."""
     if g.conj or g.neg:
         return None
     return evolve(
@@ -84,26 +84,26 @@ def _part(op: Op, k: int, g: Geometry) -> Geometry | None:
     )
 
 
-#: what the ``k``-th result of an operation is as a view of its operand, None where strides cannot say it
+#: the ``k``-th result of an operation as a view of its operand, None if strides cannot express it
 MOVES: dict[str, Callable[[Op, int, Geometry], Geometry | None]] = {
     "transpose": _transpose, "reshape": _reshape, "broadcast_in_dim": _broadcast, "slice": _slice, "split": _split,
     "unstack": _unstack, "real": _part, "imag": _part,
 }  # fmt: skip
 
 
-#: the movements whose result has all elements of the operand
+#: the primitives whose result has all elements of the operand
 KEEP_ALL = frozenset(("transpose", "reshape", "broadcast_in_dim"))
 
 
 @frozen
 class Motion:
-    """A sequence of operations, each with the result that is passed on: a function of a geometry."""
+    """A sequence of operations, each with the index of the result that is passed on: a function of a geometry."""
 
     steps: tuple[tuple[Op, int], ...]
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all elements are there."""
+        """Whether the result has all elements."""
         return all(op.name in KEEP_ALL for op, _ in self.steps)
 
     def __call__(self, geometry: Geometry, *numbers: Any) -> Geometry | None:
@@ -119,14 +119,14 @@ def _moved(steps: tuple[tuple[Op, int], ...], geometry: Geometry) -> Geometry | 
     return moved
 
 
-#: a function of an incoming gradient's geometry, and of the operation's Python numbers, to that of a view of it
+#: from an incoming gradient's geometry and the operation's Python numbers to the geometry of a view of it
 View = Callable[..., Geometry | None]
-#: which of the incoming gradients a gradient is a view of, and the view; None is the gradient itself
+#: which incoming gradient a gradient is a view of, and the view; None for the gradient itself
 Passed = tuple[int, View | None]
 
 
 def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None, ...]:
-    """For each output of a pull-back the gradient (an input from ``before`` on) that it is a view of, if it is one."""
+    """For each output of a pull-back the incoming gradient (an input from ``before`` on) it is a view of, if any."""
     made = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
     outputs: list[tuple[int, Motion | None] | None] = []
     for at in graph.outputs:

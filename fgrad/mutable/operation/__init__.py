@@ -1,4 +1,4 @@
-"""Fifth floor: operations planned for types, how one is applied and recorded, and views of a base.
+"""Fifth floor: plans of operations for given types, applying and recording an operation, and views.
 
 It uses ``types``, ``context``, ``layout``, ``values``, ``tensor``.
 """

@@ -1,9 +1,8 @@
-"""``as_strided`` between values: the elements of a base that a geometry names, and the base with those replaced.
+"""``as_strided`` on values: the elements of a base that a geometry selects, and the base with these replaced.
 
-The geometries are parameters, but where the view begins is an operand: a loop that writes ``x[0]``, ``x[1]``, ... is
-recorded once.  ``located`` makes operand and parameters.  The operations work on the base's elements as a tensor has
-them.  The views, whose values are read from storages, differentiate through these where no operation of their own says
-more.
+The geometries are parameters, but the start of the view is an operand: a loop that writes ``x[0]``, ``x[1]``, ... is
+recorded once.  ``located`` makes operand and parameters.  The operations work on the elements of the base as a tensor.
+Views, whose values are read from storages, are differentiated through these operations if they have none of their own.
 """
 
 import math
@@ -30,7 +29,7 @@ from fgrad.seam import define_rule
 
 
 def _layout(base: Geometry, view: Geometry) -> Layout | None:
-    """The base as an array that holds the view; None if it has gaps, or the view reaches beyond it."""
+    """The layout of the base as an array containing the view; None if it has gaps, or the view reaches beyond it."""
     holds = view.offset * view.dtype.itemsize >= base.offset * base.dtype.itemsize and (
         extent(view.sizes, view.strides, view.offset) * view.dtype.itemsize
         <= (base.offset + math.prod(base.sizes)) * base.dtype.itemsize
@@ -44,7 +43,7 @@ def _within(base: Geometry, view: Geometry) -> Geometry:
 
 @lru_cache(1 << 14)
 def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
-    """Where a view begins, and the parameters that it shares with others that lie alike in the base.
+    """The start of a view, and the parameters that it shares with views of the same shape and strides.
 
     These are both geometries, that of the view without its offset, and the lens through which the base's elements are
     seen; without one (the base has gaps, or the view reaches beyond it) the offset counts as a parameter.
@@ -56,7 +55,7 @@ def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geomet
 
 
 def _where(through: Lens, start: Any) -> list[Any]:
-    """Where a lens stands whose first element is ``start``: the starts of its box, or the place of every element."""
+    """The position of a lens whose first element is ``start``: the starts of its box, or all elements' positions."""
     if through.box is None:
         return [lax.add(lax.broadcast(start, through.sizes), element_positions(through.sizes, through.strides, 0))]
     found = []
@@ -71,7 +70,7 @@ def _start(base: Geometry, storage_offset: Any) -> Any:
 
 
 def _positions(base: Geometry, view: Geometry) -> np.ndarray:
-    """For each element of the view its number among the elements of the base; of one outside of it, their count."""
+    """For each element of the view its index among the elements of the base; for one outside the base, their count."""
     if base.dtype is not view.dtype:
         raise NotImplementedError(
             "A view of other element type on a base with gaps has no derivative here; clone() it."
@@ -97,7 +96,7 @@ def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry,
         return read(flat)
 
     def shared(ct: Any, _: Any) -> tuple[Any]:
-        """Elements of the base that are one in memory have equal parts in its gradient, as in PyTorch."""
+        """Split the gradient equally among elements of the base that share memory, as PyTorch does."""
         total = jnp.zeros(flat.shape, ct.dtype).at[positions.reshape(-1)].add(lax.reshape(ct, (ct.size,)), mode="drop")
         return ((total[first] / counts.astype(ct.dtype))[alike],)
 
@@ -125,7 +124,7 @@ def _as_strided_scatter(
 def _part(
     gradient: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None
 ) -> Geometry | None:
-    """Where the gradient of what was put in lies in the gradient of the whole, if that is as the base was."""
+    """The geometry of the replaced part's gradient in the gradient of the base, if that has the base's layout."""
     same = (gradient.sizes, gradient.strides, gradient.offset) == (base.sizes, base.strides, base.offset)
     if not same or base.dtype is not view.dtype or view.conj or view.neg:
         return None
@@ -156,5 +155,5 @@ AS_STRIDED_SCATTER = Operation(
 
 
 def viewed_geometry(g: Geometry, storage_offset: int, base: Geometry, view: Geometry, through: Lens | None) -> Geometry:
-    """The geometry of a view by operand and parameters as ``located`` makes them."""
+    """The geometry of a view, from operand and parameters as made by ``located``."""
     return evolve(view, offset=storage_offset)

@@ -1,4 +1,4 @@
-"""Functions of tensors as functions of arrays: recorded once, run as one program.
+"""Functions of tensors as functions of arrays, recorded once and run as one program.
 
 NOTE [Fused functions]
 Nothing in a tensor is really mutated: an operation on a tensor that holds a traced value points its storage to another
@@ -21,7 +21,7 @@ from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, at_hand, recorded
 from fgrad.seam import here, simplify
 
-#: how many functions are kept for given types
+#: how many recorded functions are kept
 ROUTINES_KEPT = 1024
 
 
@@ -40,17 +40,17 @@ def is_tensor(x: Any) -> bool:
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a pytree, tensors being leaves, and its structure."""
+    """The leaves of a pytree, with tensors as leaves, and its structure."""
     return tree_util.tree_flatten(tree, is_leaf=is_tensor)
 
 
 def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, float]) -> Any:
-    """``update(*trees, numbers)`` run as one program, recorded once for these types.
+    """Run ``update(*trees, numbers)`` as one program, recorded once for these types.
 
     Arguments:
       update: a pure function of tensors; equal ones share a program.
       trees: pytrees of tensors.
-      numbers: Python numbers that are inputs of the program and behave as Python numbers in promotion.
+      numbers: inputs of the program that count as Python numbers in type promotion.
 
     Returns:
       The pytree of tensors that ``update`` returns, without history.
@@ -94,7 +94,7 @@ def wrapped_number(array: Any) -> Tensor:
 
 
 def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) -> None:
-    """Write the elements of ``new`` into tensors of the same types, unrecorded, and count ``writes`` writes of each."""
+    """Write the elements of ``new`` into tensors of the same types, unrecorded; count ``writes`` writes for each."""
     source = here(4)
     if modes.capturing is not None:
         modes.capturing.operands(tensors)

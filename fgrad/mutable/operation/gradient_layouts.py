@@ -1,4 +1,4 @@
-"""What the places of gradients in memory depend on besides types: where operands lie, and what was saved."""
+"""How the memory layout of gradients depends on the operands' layouts and on what was saved."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,10 +11,10 @@ from fgrad.seam import needed_inputs
 
 
 class ColumnsKept:
-    """The pull-backs of a plan by which matrices lie column by column: their gradients lie so, too.
+    """The pull-backs of a plan, by which matrix operands are column-major: their gradients are column-major, too.
 
     Arguments:
-      factors: of each operand of which that holds, the place among those that are there, and its place.
+      factors: for each such operand, its position among those present, and its position.
 
     Source: PyTorch: torch/csrc/autograd/FunctionsManual.cpp, mm_mat1_backward
     """
@@ -26,7 +26,7 @@ class ColumnsKept:
         self.found: dict[tuple[Pullback, int], Pullback] = {}
 
     def of(self, pullback: Pullback, operands: Sequence[Any]) -> Pullback:
-        """The pull-back for operands that lie in memory as these do."""
+        """The pull-back for operands with these layouts."""
         for place, i in self.factors:
             x = operands[i]
             g = x._geometry
@@ -41,7 +41,7 @@ class ColumnsKept:
         return pullback
 
     def _made(self, pullback: Pullback, place: int, height: int) -> Pullback:
-        """The pull-back whose gradient of the operand at a place lies column by column, if it gives that gradient."""
+        """The pull-back with a column-major gradient of the operand at a position, if it gives that gradient."""
         strides = [
             (1, height) if at == place else own for at, own in zip(pullback.wanted, pullback.strides, strict=True)
         ]
@@ -52,7 +52,7 @@ class ColumnsKept:
 
 @lru_cache(1 << 12)
 def saved_reads(pullback: Pullback) -> tuple[tuple[int, ...], ...]:
-    """Of the saved values those that each gradient is computed from, by number."""
+    """For each gradient the indices of the saved values that it is computed from."""
     graph = pullback.routine.graph
     count = len(pullback.inputs) + len(pullback.outputs)
     outputs = range(len(graph.outputs))

@@ -1,4 +1,4 @@
-"""Graphs of primitives as operations, which gradients and tangents that are recorded are made of."""
+"""Graphs of primitives as operations, of which recorded gradients and tangents consist."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.traits import Computing
 from fgrad.seam import Graph, Op, evaluate
 
-#: what PyTorch calls the node of the function that does what a primitive does, where the names differ
+#: PyTorch's node name for the function that corresponds to a primitive, where the names differ
 _NAMES = {
     "reduce_sum": "SumBackward1",
     "broadcast_in_dim": "ExpandBackward0",
@@ -35,7 +35,7 @@ _NAMES = {
 
 
 def node_name(op: Op) -> str:
-    """What PyTorch calls the node of the function that does what a primitive with its parameters does."""
+    """PyTorch's node name for the function that corresponds to a primitive with these parameters."""
     name = op.name
     if name == "transpose":
         return "TBackward0" if len(op.in_types[0].shape) == 2 else "PermuteBackward0"
@@ -45,7 +45,7 @@ def node_name(op: Op) -> str:
 
 
 def _read(graph: Graph) -> set[int]:
-    """The places of the inputs that a graph reads."""
+    """The positions of the inputs that a graph reads."""
     return {i for node in graph.nodes for i in node.inputs if i < len(graph.in_types)} | {
         i for i in graph.outputs if i < len(graph.in_types)
     }
@@ -53,9 +53,9 @@ def _read(graph: Graph) -> set[int]:
 
 @lru_cache(1 << 12)
 def of_graph(graph: Graph, name: str, node: str, strides: Callable[..., Ints | None] | None = None) -> Operation:
-    """A graph as one operation; ``strides`` as in ``Computing``.
+    """A graph as one operation, with ``strides`` as in ``Computing``.
 
-    Its gradient with respect to what the graph does not read is zeros, as PyTorch's formulas say of operands that are
+    Its gradient with respect to inputs that the graph does not read is zeros, as in PyTorch's formulas for operands
     saved for their type alone.
     """
     return Operation(
@@ -70,7 +70,7 @@ def of_graph(graph: Graph, name: str, node: str, strides: Callable[..., Ints | N
 
 @lru_cache(1 << 12)
 def of_read(graph: Graph, name: str, node: str) -> tuple[Operation, tuple[int, ...]]:
-    """A graph as an operation on what it reads alone, and the places of that: the rest leaves no history."""
+    """A graph as an operation on the inputs it reads, and their positions: the others leave no history."""
     count = len(graph.in_types)
     places = tuple(sorted(_read(graph))) or (count - 1,)
 

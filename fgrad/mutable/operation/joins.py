@@ -1,10 +1,10 @@
-"""Joins of many operands: ``stack`` and ``cat`` of so many that recording them would cost more than joining.
+"""Joins of many operands: ``stack`` and ``cat`` of so many tensors that recording would cost more than joining.
 
 NOTE [Joins of many]
-A join of a thousand operands differs from one of a thousand and one only in a number, yet recorded it is a graph of its
-own, with a pull-back of as many results.  Sequences that grow meet a new one at every step.  NumPy needs no graph to
-join, and the gradients are pieces of the result's.  So a join of more than a few is recorded only when somebody asks
-for its graph: a trace, a batch, a derivative of the derivative, a device.
+Each number of operands makes a different graph, with a pull-back of as many results.  A growing sequence needs a new
+one at every step.  NumPy needs no graph to join, and the gradients are slices of the result's.  So a join of more than
+a few operands is recorded only when its graph is needed: under a trace, in a batch, for a second derivative, or on a
+device.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ from fgrad.mutable.values.device_of_value import accelerator_of, elsewhere
 from fgrad.mutable.values.evaluation import Readings, Routine, is_abstract
 from fgrad.seam import Graph, checks_each_primitive
 
-#: joins of up to so many operands are recorded as any operation is
+#: joins of up to so many operands are recorded like any operation
 FEW = 16
 
 
 class LazyRoutine(Routine):
-    """A routine that NumPy runs without its graph, which is recorded when it is asked for."""
+    """A routine that NumPy runs without a graph; the graph is recorded on demand."""
 
     __slots__ = ("_record", "_direct", "_recorded")
 
@@ -66,7 +66,7 @@ class LazyRoutine(Routine):
 
 
 def _read(how: Reading, array: np.ndarray) -> np.ndarray:
-    """The elements of a whole array in another order."""
+    """All elements of an array in another order."""
     held, result = how.layout, how.result
     flat = array.transpose(memory_order(held.sizes, held.strides)).reshape(-1)
     order = memory_order(result.sizes, result.strides)
@@ -81,11 +81,11 @@ def _in_memory(value: Any) -> bool:
 
 @frozen
 class Piece:
-    """What a join's result has of one operand: the elements along an axis from ``start`` on, or those at it."""
+    """The part of a join's result from one operand: a slice along an axis from ``start`` on, or one index of it."""
 
     axis: int
     start: int
-    #: None where the operand has not the axis
+    #: None for ``stack``: the operand lacks the axis
     length: int | None
 
     #: see ``Motion``
@@ -102,20 +102,20 @@ class Piece:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """Where it lies in an array; with an ellipsis it is an array, even a single number."""
+        """Its index in an array; with an ellipsis, so that the result is an array even for a single number."""
         along = self.start if self.length is None else slice(self.start, self.start + self.length)
         return (*(slice(None),) * self.axis, along, ...)
 
 
 @frozen
 class Join:
-    """A join of many operands of one element type: the shape of the result, how NumPy makes it, and its pieces."""
+    """A join of many operands of one dtype: the shape of the result, the NumPy function, and the pieces."""
 
     shape: Ints
     join: Callable[[Sequence[Any]], np.ndarray]
     pieces: tuple[Piece, ...]
 
     def pulled(self, wanted: Sequence[int]) -> Callable[[Sequence[Any]], list[np.ndarray]]:
-        """What gives, of the result's gradient, those of some operands."""
+        """The function from the result's gradient to the gradients of some operands."""
         pieces = [self.pieces[i] for i in wanted]
         return lambda values: [values[0][piece.place] for piece in pieces]

@@ -1,6 +1,6 @@
-"""Operands: tensors and Python numbers, the type that they have in common, and how arrays become of it.
+"""Operands: tensors and Python numbers, their common type, and conversion to it.
 
-With operands of given types an operation is a function of arrays: this is what a plan records.
+For operands of given types an operation is a function of arrays, which a plan records.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ NUMBERS_KEPT = 4096
 
 
 def cast(x: Any, dtype: Dtype) -> Any:
-    """An array with elements of another type, as PyTorch converts them."""
+    """An array converted to another dtype, as PyTorch does it."""
     new = dtype.numpy
     if x.dtype == new:
         return x
@@ -44,17 +44,17 @@ def cast(x: Any, dtype: Dtype) -> Any:
 
 
 def _truncated(x: Any, new: np.dtype[Any]) -> Any:
-    """Floating-point numbers as integers, those that do not fit as the instructions of x86 have them.
+    """Floating-point numbers as integers; those out of range as x86 instructions convert them.
 
-    They become the least integer of 32 or of 64 bits, of which smaller types have the lowest bits.
+    They become the smallest integer of 32 or 64 bits, of which smaller types keep the lowest bits.
     """
     if x.dtype.itemsize == 2:
-        x = lax.convert_element_type(x, np.float32)  # whose range holds the bounds
+        x = lax.convert_element_type(x, np.float32)  # a type that can represent the bounds
     wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
     least = int(np.iinfo(wide).min)
     fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
-    found = lax.convert_element_type(x, wide)
-    return lax.convert_element_type(lax.select(fits, found, lax.full_like(found, least)), new)
+    wide_values = lax.convert_element_type(x, wide)
+    return lax.convert_element_type(lax.select(fits, wide_values, lax.full_like(wide_values, least)), new)
 
 
 def check_cast(result: Dtype, into: Dtype) -> None:
@@ -98,33 +98,33 @@ _numbers: dict[Any, Any] = {}
 def number(x: Any) -> Any:
     """A Python number as an array of 64 bits."""
     key = (x.__class__, x) if x else (x.__class__, repr(x))
-    found = _numbers.get(key)
-    if found is None:
+    array = _numbers.get(key)
+    if array is None:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
         try:
-            found = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
+            array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
         except OverflowError:
             raise OverflowError(f"{shown(x)} does not fit into 64 bits. Way out: a float, {shown(x)}.0") from None
         if x == x:
-            _numbers[key] = found
-    return found
+            _numbers[key] = array
+    return array
 
 
 @define(eq=False)
 class ArrayFunction:
-    """From arrays for the operands that are there to the list of results.
+    """The function from the present operands' arrays to the list of results.
 
     Attributes:
       function: the operation's function, of all operands and the static parameters.
       static: the static parameters by name.
-      count: how many operands there may be.
-      present: the places of those that are there.
-      fixed: the places of those that are left as they are.
-      common: the type the others are cast to; None for none.
-      half: the type of half precision of what is computed in single precision; None if nothing is.
-      into: the type of the tensor that the first result is written to, if it is.
-      single: whether the function gave a result and no sequence of results; known when it was called.
+      count: the number of operands, present or not.
+      present: the positions of those present.
+      fixed: the positions of those that are not cast.
+      common: the type the others are cast to; None for no cast.
+      half: the half-precision type of results computed in single precision; None if that is not done.
+      into: the type of the tensor that the first result is written to, if any.
+      single: whether the function returned one result rather than a sequence; known once it was called.
     """
 
     function: Callable[..., Any]
@@ -155,17 +155,17 @@ class ArrayFunction:
 
     def _results(self, arrays: Sequence[Any]) -> list[Any]:
         try:
-            found = self.function(*arrays, **self.static)
+            results = self.function(*arrays, **self.static)
         except NotImplementedError:
-            # PyTorch looks first whether the result could be written at all
+            # PyTorch first checks whether the result could be written at all
             if self.into is not None and self.common is not None:
                 check_cast(self.common, self.into.dtype)
             raise
-        self.single = not isinstance(found, tuple | list)
-        return [found] if self.single else list(found)
+        self.single = not isinstance(results, tuple | list)
+        return [results] if self.single else list(results)
 
 
 def half_of(common: Dtype | None, types: Sequence[OperandType]) -> Dtype | None:
-    """The type of half precision in which an operation's results are, if they are."""
+    """The half-precision type of an operation's results, if they have one."""
     dtype = next((t.dtype for t in types if isinstance(t, TensorType)), None) if common is None else common
     return dtype if dtype is float16 or dtype is bfloat16 else None

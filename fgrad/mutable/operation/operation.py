@@ -1,6 +1,6 @@
-"""Operations: what the table holds, and how one is applied to tensors.
+"""Operations: the entries of the table, and applying one to tensors.
 
-Longer than most files: an entry, its plan and its call are one path, which every operation takes.
+Longer than most files: an entry, its plan and its call form one path, taken by every operation.
 
 NOTE [The table]
 An operation is a function of arrays with a name, the name of its node, and what PyTorch's rules say of its operands'
@@ -57,7 +57,7 @@ from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled
 from fgrad.seam import Graph, RawSource, UndefinedDerivativeError, visible
 
-#: how many operands the plans of an operation may have together: sequences that grow meet new ones without end
+#: how many operands the plans of an operation may have in total: growing sequences need ever new plans
 OPERANDS_KEPT = 1 << 17
 
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
@@ -71,13 +71,13 @@ class Operation:
       name: PyTorch's name of the function.
       function: arrays (None for one left out) and static parameters to arrays.
       node: the node's name, or a function from the operands' types and the parameters to it.
-      operands: the names of the tensor operands as ``_saved_*`` has them; a variadic operation has one, "*tensors".
+      operands: the names of the tensor operands as in ``_saved_*``; a variadic operation has one, "*tensors".
       parameters: the names of the static parameters.
       fixed: the positions of the operands that have no derivative and no edge (indices, masks).
-      outputs: the names of the outputs as ``_saved_*`` has them; none if backward never reads one.
+      outputs: the names of the outputs as in ``_saved_*``; none if backward never reads one.
       computing: how the results follow from the operands' types and layouts.
-      gradients: what a node shows, saves and gives besides what follows from the pull-back.
-      writing: what is said of in-place calls.
+      gradients: what a node shows, saves and returns beyond what follows from the pull-back.
+      writing: how in-place calls are checked and named.
     """
 
     name: str
@@ -91,20 +91,20 @@ class Operation:
     gradients: Gradients = GRADIENTS
     writing: Writing = WRITING
     plans: dict[Key, "Planned"] = field(factory=dict)
-    #: how many operands these have together
+    #: how many operands these have in total
     held: int = 0
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
-        """The plan for these types; ``into`` is the type of the tensor that an in-place operation writes."""
-        found = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
-        if found is None:
-            found = Planned(self, types, params, into)
+        """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
+        plan = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
+        if plan is None:
+            plan = Planned(self, types, params, into)
             self.held += len(types)
             if self.held > OPERANDS_KEPT:
                 self.plans.clear()
                 self.held = len(types)
-            self.plans[(types, params) if into is None else (types, params, into)] = found  # type: ignore[index]
-        return found
+            self.plans[(types, params) if into is None else (types, params, into)] = plan  # type: ignore[index]
+        return plan
 
     def node_name(self, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> str:
         if callable(self.node):
@@ -116,12 +116,12 @@ class Operation:
         return dict(zip(self.parameters, params, strict=True))
 
     def operand(self, i: int) -> str:
-        """The name of an operand; the last name is that of all further ones."""
+        """The name of an operand; the last name stands for all further ones."""
         return self.operands[min(i, len(self.operands) - 1)]
 
 
 class Planned(Plan):
-    """A plan with what an ``OperationNode`` asks of it."""
+    """A plan with what an ``OperationNode`` needs to know."""
 
     __slots__ = (
         "operation",
@@ -176,28 +176,28 @@ class Planned(Plan):
             tuple([k for k, name in enumerate(operation.outputs) if name in gradients.auxiliary]),
         )
         self.single: bool = function.single
-        #: what stands for the elements of a small tensor that is to be written, where they do not matter
+        #: a placeholder for the elements of a small tensor about to be overwritten
         self.blank: Any = None
         if into is not None and into.numel <= FILLED_SIZE and not _reads_first(self.graph):
             self.blank = filled(into.shape, into.dtype.numpy, 0)
-        #: the strides of the outputs where all operands are row-major; None until they were asked for
+        #: the strides of the outputs if all operands are row-major; None until needed
         self.layouts: tuple[Ints | None, ...] | None = None
-        self.node_class = _node_class(operation, types, params)
-        #: the operands that have an edge, with their places among those that are there, None for one left out
+        self.node_class: type[OperationNode] = _node_class(operation, types, params)
+        #: the operands that have an edge, with their positions among those present, None for one left out
         place_of = {i: place for place, i in enumerate(self.present)}
         self.edges: tuple[Any, ...] = tuple(
             [(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
         )
         factors = [(at, i) for at, (i, name) in enumerate(self.places) if name in gradients.columns]
-        #: the pull-backs for operands that lie column by column, if that makes a difference
+        #: the pull-backs for column-major operands, if that makes a difference
         self.columns: ColumnsKept | None = ColumnsKept(factors) if factors else None
         #: the operands that are Python numbers
         self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
-        #: the places of Python numbers that PyTorch saves as they are; those that have a derivative are tensors to it
+        #: the positions of Python numbers that PyTorch saves as numbers; those with a derivative it saves as tensors
         self.by_value: frozenset[int] = frozenset([place_of[i] for i in self.numbers if i in operation.fixed])
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
-        """The pull-back with what the operation says of its gradients, where they lie in memory and if they are any."""
+        """The pull-back, adjusted by the operation's ``Gradients``: their layout, and whether they are defined."""
         gradients, static = self.operation.gradients, self.operation.named(self.params)
         if issubclass(self.node_class, NotDerivedNode):
             return NOTHING
@@ -208,10 +208,10 @@ class Planned(Plan):
             routine = LazyRoutine(lambda: recorded(wanted).routine.graph, self.join.pulled(wanted))
             views = tuple([(0, self.join.pieces[i]) for i in wanted])
             return Pullback(routine, wanted, (), (), views, (None,) * len(wanted), False)
-        found = super().pulled_back(wanted)
+        pullback = super().pulled_back(wanted)
         if not (gradients.views or gradients.strides):
-            return found
-        passed, strides = list(found.passed), list(found.strides)
+            return pullback
+        passed, strides = list(pullback.passed), list(pullback.strides)
         for k, place in enumerate(wanted):
             name = self.places[place][1]
             view, layout = gradients.views.get(name), gradients.strides.get(name)
@@ -219,10 +219,10 @@ class Planned(Plan):
                 passed[k] = 0, partial(view, **static)
             if layout is not None:
                 strides[k] = layout(self.types, type_at(self, place).shape)
-        return evolve(found, passed=tuple(passed), strides=tuple(strides), only_passes=False)
+        return evolve(pullback, passed=tuple(passed), strides=tuple(strides), only_passes=False)
 
     def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
-        """The strides of the outputs; ``apart`` says that an operand is not row-major."""
+        """The strides of the outputs; ``apart``: some operand is not row-major."""
         strides = self.operation.computing.strides
         layouts = tuple([None if strides is None else strides(operands, t.shape) for t in self.out_types])
         if not apart or strides is None:
@@ -235,7 +235,7 @@ def _reads_first(graph: Graph) -> bool:
 
 
 def _join(operation: Operation, types: tuple[OperandType, ...], static: dict[str, Any]) -> Join | None:
-    """How so many operands are joined, if they are many and the result has room: see NOTE [Joins of many]."""
+    """The join for this many operands, if there are many and the result fits in memory: see NOTE [Joins of many]."""
     many = operation.computing.many
     if many is None or len(types) <= FEW:
         return None
@@ -286,7 +286,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
                     readings = (*readings, (len(values), how))
                     values.append(storage.array)
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
-                # what only inference tensors go into is never recorded
+                # an operation on inference tensors alone is never recorded
                 tracked = tracked or not x._inference or has_normal(operation, operands)
             elif x._origin is not None:
                 origin = True
@@ -325,7 +325,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
 
 
 def check_together(operation: Operation, operands: Sequence[Any]) -> None:
-    """Raise PyTorch's error for operands on several devices; a number on the CPU goes anywhere, and so do indices."""
+    """Raise PyTorch's error for operands on several devices; 0-d CPU tensors and indices are allowed anywhere."""
     first = None
     for i, x in enumerate(operands):
         if isinstance(x, Tensor) and i not in operation.fixed:
@@ -345,7 +345,7 @@ def check_together(operation: Operation, operands: Sequence[Any]) -> None:
 def note_origin(
     operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
 ) -> None:
-    """Note on results without history where they came from: see NOTE [Origins]."""
+    """Note the origin of results without history: see NOTE [Origins]."""
     tracked: list[Any] = []
     parents: list[Origin] = []
     for x in operands:
@@ -362,14 +362,14 @@ def note_origin(
 
 
 def _maker(tensor: Tensor) -> Any:
-    """The node that made a tensor with history, or the leaf that it is; of a view without one, its base's."""
+    """The node that made a tensor with history, or the leaf itself; for a view without one, its base's."""
     if tensor._node is None and not tensor._requires_grad and tensor._view is not None:
         return _maker(tensor._view.base)
     return tensor._node or tensor
 
 
 def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
-    """Whether an operand is no inference tensor: a number that has a derivative is a tensor to PyTorch."""
+    """Whether some operand is not an inference tensor: a number with a derivative counts as a tensor, as in PyTorch."""
     return any(
         not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.fixed
         for i, x in enumerate(operands)
@@ -377,7 +377,7 @@ def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
 
 
 def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None) -> None:
-    """Make the node of an operation, and the results its outputs."""
+    """Make the node of an operation, and make the results its outputs."""
     node = node_of(plan, operands, source=source)
     if node is None:
         return
@@ -390,7 +390,7 @@ def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], so
 
 
 def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
-    """Raise PyTorch's error if integers would give their history on: see NOTE [Integers with a history]."""
+    """Raise PyTorch's error if integers would pass on their history: see NOTE [Integers with a history]."""
     for i, _ in plan.edges:
         x = operands[i]
         if isinstance(x, Tensor) and not x._type.inexact and is_tracked(x):
@@ -412,8 +412,8 @@ def node_of(
 ) -> "OperationNode | None":
     """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
 
-    ``overwritten`` is the tensor that the operation is about to write: its value is saved, and not a handle on it.
-    ``source`` is the user's line, where it has been looked for already.
+    ``overwritten`` is the tensor that the operation is about to write: its value is saved, not a handle.
+    ``source`` is the user's line, if already known.
     """
     edges: list[Edge | None] = []
     wanted: list[int] = []
@@ -422,7 +422,7 @@ def node_of(
         x = operands[i]
         edge: Edge | None = None
         if isinstance(x, Tensor):
-            # ``gradient_edge``, spelt out
+            # ``gradient_edge``, inlined
             maker = x._node if x._view is None else gradient_function(x)
             if maker is not None:
                 edge = maker, x._output_nr
@@ -438,9 +438,9 @@ def node_of(
     if integers:
         return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     try:
-        # a view made without recording requires grad when its base does, yet no gradient flows through it
-        found = tuple(wanted)
-        pullback = plan.pullbacks.get(found) or plan.pullback(found) if wanted else NOTHING
+        # a view made without recording requires grad if its base does, but no gradient flows through it
+        requested = tuple(wanted)
+        pullback = plan.pullbacks.get(requested) or plan.pullback(requested) if wanted else NOTHING
         if plan.columns is not None:
             pullback = plan.columns.of(pullback, operands)
     except UndefinedDerivativeError:
@@ -456,7 +456,7 @@ def node_of(
             if not isinstance(x, Tensor):
                 saved.append(number(x))
             else:
-                # the same tensor as another operand is saved as any other: backward refuses it, for it was written
+                # as another operand it is saved like any other tensor: backward will refuse it, since it was written
                 saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
@@ -470,8 +470,8 @@ def node_of(
 
 def before_write(tensor: Tensor) -> Tensor:
     """A copy, with its history, of a tensor that is about to be written."""
-    made = new_tensor(tensor._value(), tensor._type)
-    made._node, made._output_nr = gradient_function(tensor), tensor._output_nr
+    old = new_tensor(tensor._value(), tensor._type)
+    old._node, old._output_nr = gradient_function(tensor), tensor._output_nr
     for level in range(modes.dual_level + 1):
-        CARRY.call(tensor, made, level, lambda tangent: before_write(tangent))
-    return made
+        CARRY.call(tensor, old, level, lambda tangent: before_write(tangent))
+    return old

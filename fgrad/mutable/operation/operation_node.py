@@ -1,4 +1,4 @@
-"""The nodes of operations: what they saved, and how they pull gradients back."""
+"""The nodes of operations: what they save, and how they pull gradients back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from fgrad.seam import RawSource, here
 #: an operation planned for the types of its operands: a ``Planned`` of ``operation.py``, which knows the nodes here
 Planned = Any
 
-#: the node's name of operations without a derivative
+#: the node name of operations without a derivative
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
 
 
@@ -49,7 +49,7 @@ class OperationNode(Node):
         self.numbers: tuple[Any, ...] = ()
         #: the origins of operands without history
         self.origins: tuple[Origin, ...] = ()
-        #: whether what was saved is gone, and the user's line whose backward let go of it
+        #: whether the saved values were freed, and the user's line whose backward freed them
         self.released: RawSource | bool = False
 
     @property
@@ -79,7 +79,7 @@ class OperationNode(Node):
         return found if len(found) == len(self.next_edges) else self._spread(found)
 
     def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
-        """What was saved, each read once: hooks that unpack it run each time."""
+        """The saved values, each read only once: unpack hooks run at each read."""
         found = []
         for s in self.saved:
             found.append(how(s, self) if isinstance(s, SavedTensor) else s)
@@ -88,7 +88,7 @@ class OperationNode(Node):
     def _computed(
         self, pullback: Pullback, cotangents: Sequence[Tensor], grads: Sequence[Tensor | None]
     ) -> Sequence[Tensor]:
-        """The gradients of the wanted inputs, unrecorded."""
+        """The requested gradients, unrecorded."""
         views: Sequence[Tensor | None] = (None,) * len(pullback.wanted)
         if any(pullback.passed):
             views = self._views(pullback, cotangents)
@@ -108,13 +108,13 @@ class OperationNode(Node):
         return found
 
     def _views(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        """The gradients that are views of incoming ones."""
+        """The gradients if all are views of incoming ones."""
         return [None if p is None else _passed_on(cotangents[p[0]], p[1], self.numbers) for p in pullback.passed]
 
     def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
-        """The strides of gradients that are made of a result's gradient element by element: they lie as that does.
+        """The strides of gradients computed elementwise from a result's gradient: they have its layout.
 
-        Where it is expanded, and lies nohow, they lie as what was saved and it is multiplied by.
+        If it is expanded and has no layout of its own, they have that of the saved factor.
         """
         if not self.broadcasts_saved:
             return pullback.strides
@@ -130,7 +130,7 @@ class OperationNode(Node):
         ]
 
     def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        """The gradients in the places of their edges."""
+        """The gradients at the positions of their edges."""
         it = iter(found)
         return [None if edge is None else next(it) for edge in self.next_edges]
 
@@ -140,7 +140,7 @@ class OperationNode(Node):
                 s.release()
         by_value = self.plan.by_value
         if self.released or len(self.saved) == (len(by_value.intersection(self.pullback.inputs)) if by_value else 0):
-            return  # numbers alone are never let go of
+            return  # numbers alone are never freed
         self.released = source or True
 
     # -- _saved_* ----------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class OperationNode(Node):
 
 
 class NotDerivedNode(OperationNode):
-    """The node of an operation that has a derivative nowhere in PyTorch: backward through it is an error."""
+    """The node of an operation without a derivative in PyTorch: backward through it is an error."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class NotDerivedNode(OperationNode):
 
 
 class CheckedNode(OperationNode):
-    """The node of an operation that has no derivative for some gradients: see ``Gradients.refuse``."""
+    """The node of an operation without a derivative in some cases: see ``Gradients.refuse``."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ class CheckedNode(OperationNode):
 
 
 class RefusedNode(OperationNode):
-    """The node of an operation whose derivative with respect to a wanted operand is not known."""
+    """The node of an operation whose derivative with respect to a requested operand is not known."""
 
     __slots__ = ()
 
@@ -207,9 +207,9 @@ class IntegerNode(OperationNode):
     """The node of an operation on integers that have a history, through which no gradient can flow.
 
     NOTE [Integers with a history]
-    ``fill_`` and its kin put a differentiable number into a tensor of integers, and in PyTorch that tensor requires
-    grad from then on.  Its gradient would be of integers: whatever leads backward to it is an error, and so is an
-    operation that gives such integers on.  Nothing is silently lost.
+    ``fill_`` and the like put a differentiable number into an integer tensor, which in PyTorch then requires grad.
+    Its gradient would be of integers: backward through it is an error, and so is an operation that passes such
+    integers on.  No gradient is lost silently.
     """
 
     __slots__ = ()
@@ -221,17 +221,17 @@ class IntegerNode(OperationNode):
 
 
 def type_at(plan: Planned, place: int) -> TensorType:
-    """The type of the operand at a place among those that are there."""
+    """The type of the operand at a position among those present."""
     return plan.types[plan.present[place]]  # type: ignore[return-value]
 
 
 def zeros(type: TensorType) -> Tensor:
-    """A tensor of zeros, as an undefined gradient is made whole."""
+    """A tensor of zeros, which an undefined gradient stands for."""
     return new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
 
 
 def _passed_on(gradient: Tensor, view: View | None, numbers: Sequence[Any]) -> Tensor | None:
-    """A gradient itself or a view of it, or None where strides cannot say it: see NOTE [Gradients that are views]."""
+    """A gradient itself or a view of it, or None if strides cannot express it: see NOTE [Gradients that are views]."""
     if view is None:
         return gradient
     geometry = view(gradient._geometry_of(), *numbers)
@@ -244,7 +244,7 @@ def _passed_on(gradient: Tensor, view: View | None, numbers: Sequence[Any]) -> T
 
 
 def _with_value_read(view: Tensor, value: Any) -> Tensor:
-    """A view with the value that it reads cached."""
+    """A view whose value is already cached."""
     if view._geometry is not None and view._cache is None:
         view._cache = view._storage.array, value
     return view

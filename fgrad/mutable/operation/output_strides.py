@@ -1,4 +1,4 @@
-"""The strides of elementwise results: those of the operands, when they are dense and all lie alike."""
+"""The strides of elementwise results: those of the operands, if they are dense and all have the same layout."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,17 +9,17 @@ import numpy as np
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_contiguous, is_dense
 from fgrad.mutable.tensor.tensor import Tensor, has_own_strides
 
-#: how an operand lies in memory: its sizes and its strides
+#: the layout of an operand: its sizes and strides
 Lie = tuple[Ints, Ints]
-#: a number is a tensor without axes
+#: a number counts as a 0-d tensor
 _NUMBER: Lie = ((), ())
 
 
 def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """Strides of a result of elementwise operands, None for row-major.
+    """The strides of an elementwise result, None for row-major.
 
-    The axes of the result lie in memory in the order in which the operands' do: an operand's strides decide in turn,
-    axes of stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
+    The axes of the result have the operands' memory order: the operands decide in turn, by their strides; axes of
+    stride 0 decide nothing (PyTorch: aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
     """
     if not any(isinstance(x, Tensor) and has_own_strides(x) for x in operands):
         return None
@@ -27,7 +27,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
 
 
 def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """``elementwise`` where PyTorch's kernel has the numbers built in."""
+    """``elementwise`` of the tensors alone, where PyTorch's kernel takes the numbers as parameters."""
     return elementwise([x for x in operands if isinstance(x, Tensor)], shape)
 
 
@@ -36,7 +36,7 @@ def elementwise_of_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return elementwise(operands[:2], shape)
 
 
-#: what operations that work element by element say of their strides
+#: the stride rules of elementwise operations
 ELEMENTWISE = (elementwise, elementwise_of_tensors, elementwise_of_two)
 
 
@@ -50,7 +50,7 @@ def _lie(x: Tensor) -> Lie:
 
 @lru_cache(1 << 14)
 def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
-    """``elementwise`` of operands that lie so in memory."""
+    """``elementwise`` of operands with these layouts."""
     strides = _dense_like(lies, shape)
     return None if strides == contiguous_strides(shape) else strides
 
@@ -82,7 +82,7 @@ def _steps(sizes: Ints, strides: Ints, shape: Ints) -> list[int]:
 
 
 def _fastest_first(steps: Sequence[Sequence[int]], shape: Ints) -> list[int]:
-    """The axes sorted by the operands' strides; an axis passes those that say nothing about it."""
+    """The axes sorted by the operands' strides; an axis moves past those that compare as undecided."""
     order = [*reversed(range(len(shape)))]
     for i in range(1, len(shape)):
         at = i
@@ -97,7 +97,7 @@ def _fastest_first(steps: Sequence[Sequence[int]], shape: Ints) -> list[int]:
 
 
 def _compare(steps: Sequence[Sequence[int]], shape: Ints, one: int, other: int) -> int:
-    """Whether an axis is faster (-1) or slower (1) than another, or the operands do not say."""
+    """Whether an axis is faster (-1) or slower (1) than another; 0 if the operands do not decide."""
     for strides in steps:
         a, b = strides[one], strides[other]
         if a and b and a != b:
@@ -108,7 +108,7 @@ def _compare(steps: Sequence[Sequence[int]], shape: Ints, one: int, other: int) 
 
 
 def _in_channels_last(sizes: Ints, strides: Ints) -> bool:
-    """Whether four axes lie in memory as ``channels_last`` says; those of one element lie anywhere.
+    """Whether four axes are in ``channels_last`` order; axes of size 1 do not matter.
 
     Source: PyTorch: c10/core/Contiguity.h, _compute_channels_last_contiguous_2d
     """
@@ -121,7 +121,7 @@ def _in_channels_last(sizes: Ints, strides: Ints) -> bool:
 
 
 def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """Strides of a result of images: ``channels_last`` if an operand lies in memory so, else row-major."""
+    """The strides of an image operation's result: ``channels_last`` if an operand has it, else row-major."""
     if len(shape) not in (4, 5):
         return None
     for x in operands:
@@ -148,7 +148,7 @@ def is_channels_last(g: Geometry) -> bool:
 
 
 def laid_out_in(order: Sequence[int], shape: Ints) -> Ints:
-    """The strides of a dense array whose axes lie in memory in this order, the last one fastest."""
+    """The strides of a dense array with its axes in this memory order, the last one fastest."""
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
         strides[axis] = step
@@ -157,16 +157,16 @@ def laid_out_in(order: Sequence[int], shape: Ints) -> Ints:
 
 
 def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Tensor]) -> Ints | None:
-    """The strides of what index tensors pick out: of an elementwise result of the indices and the tensor.
+    """The strides of an indexing result: those of an elementwise result of the indices and the tensor.
 
-    Each index is an operand, and so is the tensor, with strides of 0 for what the indices stand for
-    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).  ``spec`` says of each item of the index
-    how many elements a mask has, that there is an index tensor, or that there is none.
+    Each index is an operand, and so is the tensor, with stride 0 along the indexed axes
+    (PyTorch: aten/src/ATen/native/TensorAdvancedIndexing.cpp, ``make_info``).  ``spec`` has for each item of the index
+    the number of a mask's elements, or whether there is an index tensor.
     """
     it = iter(indices)
     columns: list[Lie | None] = []
     for each in spec:
-        if isinstance(each, int):  # a mask stands for columns of the places of its elements
+        if isinstance(each, int):  # a mask stands for one index tensor per axis, as from ``nonzero``
             rank = len(next(it)._type.shape)
             columns += [((each,), (rank,))] * rank
         else:
@@ -176,7 +176,7 @@ def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Te
 
 @lru_cache(1 << 14)
 def _of_columns(lie: Lie, columns: tuple[Lie | None, ...]) -> Ints | None:
-    """``of_index`` of a tensor that lies so, and of indices, one for each axis that has one."""
+    """``of_index`` of a tensor with this layout, and of indices, one for each indexed axis."""
     axes = [i for i, column in enumerate(columns) if column is not None]
     rest = [i for i in range(len(lie[0])) if i not in axes]
     before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0

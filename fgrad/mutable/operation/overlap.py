@@ -1,12 +1,12 @@
-"""Writes where elements share memory: those that PyTorch refuses, those that it warns of, and the results of the rest.
+"""Writes to elements that share memory: those PyTorch refuses, those it warns of, and the results of the others.
 
 NOTE [Elements that share a place]
-Before a kernel writes, PyTorch checks whether elements of the written tensor share a memory location, as far as it can
-tell (an axis of stride 0), and whether the tensor partly overlaps one that is read.  Kernels differ: most refuse, some
-warn, some do not check; ``Operation.overlap`` says which.  An overlap that PyTorch does not notice (the windows of
-``unfold``) is written element by element: a location that two elements share is written twice, and the second time its
-new value is read.  The same holds where the tensor that is read has gaps (a tensor's own diagonal is added to it): an
-element that has been written is read with its new value.
+Before a kernel writes, PyTorch checks whether elements of the written tensor share a memory location (by its test, an
+axis of stride 0), and whether the tensor partly overlaps one that is read.  Kernels differ: most refuse, some warn,
+some do not check; ``Writing.overlap`` says which.  An overlap that PyTorch does not detect (the windows of ``unfold``)
+is written element by element: a location shared by two elements is written twice, and the second time its new value is
+read.  The same holds if the tensor that is read has gaps (a tensor's own diagonal is added to it): an element that has
+been written is read with its new value.
 """
 
 import math
@@ -36,12 +36,12 @@ _DEPRECATED = (
     "also applies to advanced indexing e.g. tensor[{}"
 )
 
-#: how many turns are kept as routines
+#: how many routines of sequential writes are kept
 KEPT = 256
 
 
 def check_overlap(tensor: Tensor, others: Sequence[Any]) -> None:
-    """Raise PyTorch's error if elements to be written share a place, with one another or with some that are read."""
+    """Raise PyTorch's error if elements to be written share memory, with one another or partly with those read."""
     check_repeated(tensor)
     for x in others:
         if isinstance(x, Tensor) and x._storage is tensor._storage:
@@ -49,21 +49,21 @@ def check_overlap(tensor: Tensor, others: Sequence[Any]) -> None:
 
 
 def unchecked(tensor: Tensor, others: Sequence[Any]) -> None:
-    """Let every tensor be written: the kernel writes one value everywhere."""
+    """No check: the kernel writes one value everywhere."""
 
 
 def in_order(tensor: Tensor, others: Sequence[Any]) -> None:
-    """Let every tensor be written: the kernel does not look, and writes element after element."""
+    """No check: the kernel does not look, and writes element by element."""
 
 
 def check_repeated(tensor: Tensor, others: Sequence[Any] = ()) -> None:
-    """Raise PyTorch's error if elements to be written share a place with one another."""
+    """Raise PyTorch's error if elements to be written share memory with one another."""
     if _repeats(tensor):
         raise RuntimeError(OVERLAP)
 
 
 def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
-    """``check_overlap``, but a tensor may be copied to itself, which does nothing."""
+    """``check_overlap``, except that a tensor may be copied to itself, which does nothing."""
     source = others[0]
     if source._storage is not tensor._storage:
         check_repeated(tensor)
@@ -72,7 +72,7 @@ def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
 
 
 def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]], None]:
-    """A check that warns where elements to be written share a place, as it does not read where it writes."""
+    """A check that only warns if elements to be written share memory, as the kernel does not read what it writes."""
 
     def check(tensor: Tensor, others: Sequence[Any]) -> None:
         if _repeats(tensor):
@@ -90,7 +90,7 @@ def check_apart(tensor: Tensor, other: Tensor) -> None:
 
 
 def check_all_apart(tensor: Tensor, others: Sequence[Any]) -> None:
-    """Raise PyTorch's error if elements to be written share a place, with one another or with any that is read."""
+    """Raise PyTorch's error if elements to be written share memory, with one another or with any that is read."""
     check_repeated(tensor)
     for x in others:
         if isinstance(x, Tensor):
@@ -100,7 +100,7 @@ def check_all_apart(tensor: Tensor, others: Sequence[Any]) -> None:
 def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
     """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
 
-    As in PyTorch nothing is said of tensors with gaps (aten/src/ATen/MemoryOverlap.cpp).
+    As in PyTorch, tensors with gaps pass (aten/src/ATen/MemoryOverlap.cpp).
     """
     a, b = tensor._geometry_of(), other._geometry_of()
     if tensor is other or 0 in a.sizes or 0 in b.sizes or not (_is_dense(tensor) and _is_dense(other)):
@@ -123,7 +123,7 @@ def _is_dense(tensor: Tensor) -> bool:
     return is_dense(g.sizes, g.strides)
 
 
-# -- element after element -------------------------------------------------------------------------------------------
+# -- element by element ----------------------------------------------------------------------------------------------
 
 
 @lru_cache(1 << 14)
@@ -142,7 +142,7 @@ def nested(sizes: Ints, strides: Ints) -> bool:
 
 @lru_cache(KEPT)
 def in_turns(graph: Graph, sizes: Ints, strides: Ints, own: tuple[int, ...]) -> Routine:
-    """A kernel that writes its first operand, as it works on elements that share places: see the NOTE above.
+    """A kernel that writes its first operand, applied to elements that share memory: see the NOTE above.
 
     ``own`` are the operands that are the written tensor itself, the first among them.
     """
@@ -161,10 +161,10 @@ def in_turns(graph: Graph, sizes: Ints, strides: Ints, own: tuple[int, ...]) -> 
 
 @lru_cache(KEPT)
 def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Geometry | None, ...]) -> Routine:
-    """A kernel that writes its first operand element after element while others show a part of the same memory.
+    """A kernel that writes its first operand element by element while other operands overlap the same memory.
 
-    Of the others ``read`` has the geometry, expanded to the written one's shape as in the kernel ``expanded``, and None
-    for one that is apart.
+    ``read`` has the geometry of each other operand, expanded to the written shape as in the kernel ``expanded``, and
+    None for one that does not overlap.
     """
     at = element_positions(written.sizes, written.strides, written.offset).reshape(-1)
     order = np.argsort(at)
@@ -195,14 +195,14 @@ def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Ge
 def _written_before(
     read: Geometry, at: np.ndarray, order: np.ndarray, turn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each element the written one that it reads, and whether that has been written by then."""
+    """For each element the written element that it reads, and whether that has been written by then."""
     wanted = element_positions(read.sizes, read.strides, read.offset).reshape(-1)
     element = order[np.minimum(np.searchsorted(at, wanted, sorter=order), len(order) - 1)]
     return element, (at[element] == wanted) & (turn[element] < turn)
 
 
 def _turns(sizes: Ints, strides: Ints) -> tuple[np.ndarray, list[np.ndarray]]:
-    """How often each place is written, less one; for each turn, the element that writes a place then."""
+    """How many extra times each location is written; for each round, the element that writes a location."""
     at = element_positions(sizes, strides, 0).reshape(-1)
     order = np.argsort(at, kind="stable")
     _, first, group, count = np.unique(at[order], return_index=True, return_inverse=True, return_counts=True)

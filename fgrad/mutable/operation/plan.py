@@ -1,12 +1,12 @@
-"""Plans: an operation recorded for given types, with its derivatives worked out from the rules of the functional core.
+"""Plans: an operation recorded for given types, with its derivatives by the rules of the functional core.
 
 NOTE [What an operation saves]
 An operation is a function of arrays.  Recorded for given types it is a graph, and its pull-back is the ``vjp`` pass's,
-cut down to what it needs: the operation's own outputs stand in for the values that compute them, and what is left over
-as inputs of the pull-back is what the node saves.  So ``exp`` saves its result, ``sin`` its input, and a product the
-other factor, and that only where its derivative is asked for.  Nothing is annotated; where PyTorch saves otherwise, the
-operation is written so that its rule reads what PyTorch's reads; one that PyTorch computes again in backward instead of
-saving its result (a quotient) is entered without names of outputs.
+reduced to what it needs: the operation's own outputs replace the nodes that compute them, and the remaining inputs of
+the pull-back are what the node saves.  So ``exp`` saves its result, ``sin`` its input, and a product the other factor,
+only if the derivative is requested.  Nothing is annotated; where PyTorch saves something else, the operation is written
+so that its rule reads what PyTorch's reads; if PyTorch recomputes a result in backward instead of saving it (a
+quotient), the entry has no names of outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from fgrad.seam import (
 
 @frozen(eq=False)
 class Pullback:
-    """Gradients of the wanted inputs from saved inputs, saved outputs and the gradients of the inexact outputs.
+    """The requested gradients from saved inputs, saved outputs and the gradients of the inexact outputs.
 
     ``routine`` takes the inputs ``inputs``, the outputs ``outputs``, and then the gradients, in this order.
     """
@@ -46,11 +46,11 @@ class Pullback:
     wanted: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    #: for each gradient that is a view of an incoming one: which, and how; see NOTE [Gradients that are views]
+    #: for each gradient that is a view of an incoming one: which one, and the view; see NOTE [Gradients that are views]
     passed: tuple[Passed | None, ...]
-    #: the strides of each gradient that is none; None for row-major
+    #: the strides of each gradient that is not a view; None for row-major
     strides: tuple[Ints | None, ...]
-    #: whether every gradient is an incoming one, or a view of all of one: then no program has to run
+    #: whether every gradient is an incoming one, or a view of a whole one: then no program has to run
     only_passes: bool
 
 
@@ -67,12 +67,12 @@ class Pushforward:
 
 
 def planned_graph(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray], name: str) -> Graph:
-    """The graph of an operation's function of arrays; what has a rule of its own and no name is called as it is."""
+    """The graph of an operation's function of arrays; anonymous functions with a custom rule are inlined."""
     return labelled(simplify(recorded(function, types)), name)
 
 
 def types_of(graph: Graph) -> tuple[TensorType, ...]:
-    """The types of the tensors that a graph gives."""
+    """The types of a graph's outputs as tensors."""
     return tuple([type_of(t) for t in graph.out_types])
 
 
@@ -105,11 +105,11 @@ class Plan:
             [i for i, t in enumerate(self.out_types) if t.inexact and i not in auxiliary]
         )
         self.differentiable: bool = bool(self.inexact)
-        #: whether the outputs stand in for what computes them in the pull-back
+        #: whether the pull-back reads the outputs instead of recomputing them
         self.reads_outputs: bool = reads_outputs
-        #: the inputs, and after them the outputs, that are saved though no derivative reads them
+        #: the inputs, and after them the outputs, that are saved although no derivative reads them
         self.kept: tuple[int, ...] = kept
-        #: those worked out so far, by what is wanted
+        #: the pull-backs made so far, by the requested operands
         self.pullbacks: dict[tuple[int, ...], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
 
@@ -118,20 +118,20 @@ class Plan:
         return self.routine.graph
 
     def pullback(self, wanted: tuple[int, ...]) -> Pullback:
-        found = self.pullbacks.get(wanted)
-        if found is None:
-            found = self.pullbacks[wanted] = self.pulled_back(wanted)
-        return found
+        pullback = self.pullbacks.get(wanted)
+        if pullback is None:
+            pullback = self.pullbacks[wanted] = self.pulled_back(wanted)
+        return pullback
 
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
         return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
-        found = self._pushforwards.get(varied)
-        if found is None:
-            found = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
-        return found
+        pushforward = self._pushforwards.get(varied)
+        if pushforward is None:
+            pushforward = self._pushforwards[varied] = with_x64(_pushforward, self.graph, varied, self.inexact)
+        return pushforward
 
 
 def _pullback(
@@ -142,9 +142,9 @@ def _pullback(
 
     def function(*flat: Any) -> list[Any]:
         ins, outs, cts = flat[:n], flat[n : n + m], flat[n + m :]
-        found = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
+        cotangents = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
         return [
-            lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(found[k])
+            lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(cotangents[k])
             for i, k in zip(wanted, results, strict=True)
         ]
 
@@ -152,7 +152,7 @@ def _pullback(
     types = [*graph.in_types, *graph.out_types, *ct_types]
     given = [k for k in results if k is not None]
     if len(given) == len(results) and all(t.dtype.kind != "c" for t in types):
-        # it need not be recorded again, which would take as long as all the rest
+        # need not be recorded again, which would take as long as all the rest
         full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
     else:
         full = recorded(function, types)
@@ -169,7 +169,7 @@ def _pullback(
 
 
 def _reduced(graph: Graph) -> Graph:
-    """A graph without what nobody reads, also in the graphs of its regions."""
+    """A graph without dead code, also in the graphs of its regions."""
     graph = simplify(graph)
     return trim(graph) if graph.has_regions else graph
 
@@ -182,7 +182,7 @@ def _conj(x: Any) -> Any:
 def _with_outputs_given(
     graph: Graph, wanted: Sequence[int], inexact: Sequence[int], reads_outputs: bool
 ) -> tuple[Graph, list[int | None]]:
-    """The graph (inputs, outputs, cotangents) -> input cotangents, and where each of ``wanted`` stands in it."""
+    """The graph (inputs, outputs, cotangents) -> input cotangents, and the output index of each of ``wanted``."""
     m = len(graph.out_types)
     inexact_set = set(inexact)
     joint = vjp(graph, list(wanted), [k in inexact_set for k in range(m)])
@@ -212,8 +212,8 @@ def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]
     types = [*graph.in_types, *[tangent_type(graph.in_types[i]) for i in varied]]
 
     def function(*flat: Any) -> list[Any]:
-        found = evaluate(joint.graph, flat)
-        tangents = found[m:]
+        results = evaluate(joint.graph, flat)
+        tangents = results[m:]
         return [
             lax.full(graph.out_types[k].shape, 0, graph.out_types[k].dtype) if place is None else tangents[place]
             for k, place in [(k, joint.results[k]) for k in inexact]

@@ -14,7 +14,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 def _sum_to(array: Any, shape: tuple[int, ...]) -> Any:
     extra = array.ndim - len(shape)
     axes = [*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 and array.shape[extra + i] != 1)]
-    # told no type, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
+    # without a dtype, JAX sums half precision in single and rounds once, as PyTorch does; integers it would widen
     dtype = None if jnp.issubdtype(array.dtype, jnp.inexact) else array.dtype
     return lax.reshape(jnp.sum(array, axes, dtype=dtype), shape)
 
@@ -27,7 +27,7 @@ def _copy(array: Any, source: Any) -> Any:
     return source
 
 
-#: ``source`` written into a new tensor, as which it lies in memory
+#: ``source`` copied into a new tensor, with the layout of that
 COPY = Operation(
     "copy",
     _copy,

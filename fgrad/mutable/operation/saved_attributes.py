@@ -1,4 +1,4 @@
-"""What a node shows of what it saved: the attributes ``_saved_*`` and ``_raw_saved_*``, by PyTorch's names."""
+"""The attributes ``_saved_*`` and ``_raw_saved_*`` of nodes, by PyTorch's names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,11 @@ _MISSING = object()
 
 
 def saved_attribute(node: Any, name: str) -> Any:
-    """An attribute of the node of an operation that it has not itself.
+    """An attribute of an operation's node that is not found on the object.
 
     Raises:
       AttributeError: it is not one of ``_saved_*`` and ``_raw_saved_*``, or the operation saves nothing of that name.
-      RuntimeError: what was saved is gone.
+      RuntimeError: the saved value was freed.
     """
     found = _MISSING
     if name.startswith("_saved_"):

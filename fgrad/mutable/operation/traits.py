@@ -1,4 +1,4 @@
-"""What is said of an operation besides its function: how it is computed, its gradients, and its in-place calls."""
+"""Properties of an operation besides its function: how it is computed, its gradients, and its in-place calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ class Computing:
     """How the results follow from the operands' types and layouts.
 
     Attributes:
-      promote: how the operands' types are made one: from (operand types, static parameters) to the type.
+      promote: how the operands' types are promoted: from (operand types, static parameters) to the common type.
       strides: how the strides of the outputs follow from the operands'; None for row-major.
-      single: whether half precision is computed in single precision, Python numbers too, and rounded once at the end.
-      many: from operands' types and the parameters to how so many are joined, or None: see NOTE [Joins of many].
+      single: whether half precision (and Python numbers) is computed in single precision and rounded once at the end.
+      many: from operands' types and the parameters to the join of this many, or None: see NOTE [Joins of many].
     """
 
     promote: Callable[..., Dtype | None] | None = None
@@ -30,21 +30,21 @@ class Computing:
 
 @frozen(eq=False)
 class Gradients:
-    """What a node shows, saves and gives besides what follows from the pull-back.
+    """What a node shows, saves and returns beyond what follows from the pull-back.
 
     Attributes:
-      fused: the node's name of the gradient of the gradient, where PyTorch runs backward as one operation of its own;
-        a function as of ``Operation.node`` gives it too.
-      kept: the operands and outputs that PyTorch saves though the derivative reads nothing of them but their type.
+      fused: the name of the backward's own node (for double backward), if PyTorch runs backward as one operation; or
+        a function to it, as in ``Operation.node``.
+      kept: the operands and outputs that PyTorch saves although the derivative reads only their type.
       auxiliary: the outputs that have no derivative.
-      constants: what ``_saved_*`` shows, besides, of every node of it: names and values.
-      views: by an operand's name, from the geometry of the result's gradient, the Python numbers and the parameters to
-        the geometry of the operand's, which is a view of it, where the pull-back does not show that.
+      constants: further ``_saved_*`` attributes of every node: names and values.
+      views: for gradients that are views though the pull-back does not show it, by the operand's name: from the
+        geometry of the result's gradient, the Python numbers and the parameters to the geometry of the operand's.
       strides: by an operand's name, how the strides of its gradient follow from the operands' types.
-      columns: the operands, matrices, whose gradients lie in memory column by column if they do themselves.
+      columns: the matrix operands whose gradients are column-major if they are.
       undefined: from the operands' types and the parameters to whether the gradients are undefined (None), not zero.
-      refuse: raises PyTorch's errors for gradients that an operation has no derivative for: of what was saved, by name,
-        the outputs' gradients (None for one that is undefined), and the parameters.
+      refuse: raises PyTorch's errors if there is no derivative; takes the saved values by name, the outputs' gradients
+        (None for an undefined one), and the parameters.
     """
 
     fused: str | Callable[..., str] | None = None
@@ -60,26 +60,26 @@ class Gradients:
 
 @frozen(eq=False)
 class Writing:
-    """What is said of in-place calls.
+    """How in-place calls are checked and named.
 
     Attributes:
-      overlap: what is checked of the memory of the tensor and the other operands; None for the usual.
-      overloads: what PyTorch calls the in-place function of this operation, if the last operand is a tensor and if it
-        is a number; "" if it has one alone.
+      overlap: checks the memory of the tensor and the other operands for overlap; None for the usual check.
+      overloads: PyTorch's names of the in-place overloads, for a tensor and for a number as last operand; "" if there
+        is only one.
     """
 
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     overloads: tuple[str, str] = ("", "")
 
     def overload(self, operands: Sequence[Any]) -> str:
-        """What PyTorch calls the in-place function that these operands are given to."""
+        """PyTorch's name of the in-place overload for these operands."""
         return self.overloads[not isinstance(operands[-1], Tensor)]
 
 
-#: of ``Writing.overloads``: one for tensors and one for numbers, or one for both
+#: values of ``Writing.overloads``: one overload each for tensors and numbers, or one for both
 BY_OPERAND = ("Tensor", "Scalar")
 OF_TENSORS = ("Tensor", "Tensor")
-#: operations of which nothing is said
+#: the defaults
 COMPUTING: Computing = Computing()
 GRADIENTS: Gradients = Gradients()
 WRITING: Writing = Writing()

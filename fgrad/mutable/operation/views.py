@@ -1,4 +1,4 @@
-"""Views: handles on the same storage with a geometry of their own, and their place in the backward graph."""
+"""Views: handles on the same storage with a geometry of their own, and their role in the backward graph."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gra
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.seam import RawSource, visible
 
-#: how many geometries an operation keeps
+#: how many geometries each operation caches
 GEOMETRIES_KEPT = 1 << 12
 
 
@@ -25,23 +25,23 @@ class ViewOperation(Operation):
     """An operation whose results are views of its first operand.
 
     ``geometry`` takes that operand's geometry, the further operands (Python numbers) and the static parameters by name,
-    and returns the geometry of the result, or a list of them.  The array function says the same on values; it is there
-    for the derivative, and only planned when one is asked for.
+    and returns the geometry of the result, or a list of them.  The array function does the same on values; it
+    serves the derivative, and is planned only when one is requested.
     """
 
     geometry: Callable[..., Any] = lambda geometry: geometry
-    #: what the results are, by the operand's geometry and all else that decides about them
-    found: dict[Any, "Views"] = field(factory=dict)
+    #: the results by the operand's geometry and everything else they depend on
+    results: dict[Any, "Views"] = field(factory=dict)
 
     def views(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
-        """The results for these operands and parameters, worked out once."""
+        """The results for these operands and parameters, cached."""
         key = (geometry, rest, params)
-        found = self.found.get(key)
-        if found is None:
-            if len(self.found) >= GEOMETRIES_KEPT:
-                self.found.clear()
-            found = self.found[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
-        return found
+        result_views = self.results.get(key)
+        if result_views is None:
+            if len(self.results) >= GEOMETRIES_KEPT:
+                self.results.clear()
+            result_views = self.results[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
+        return result_views
 
 
 @frozen(eq=False)
@@ -52,22 +52,24 @@ class Views:
     several: bool
 
     @staticmethod
-    def of(found: Geometry | list[Geometry]) -> "Views":
-        several = isinstance(found, list)
-        return Views(tuple([(g, tensor_type(g.dtype, g.sizes)) for g in (found if several else [found])]), several)
+    def of(geometries: Geometry | list[Geometry]) -> "Views":
+        several = isinstance(geometries, list)
+        return Views(
+            tuple([(g, tensor_type(g.dtype, g.sizes)) for g in (geometries if several else [geometries])]), several
+        )
 
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """The view, or the list of views, that an operation makes of its first operand."""
-    # one from outside of a level is viewed there, so that a write to the view is one to it; what reads it, lifts it
+    # a tensor from outside a level is viewed there, so that writes to the view reach it; who reads it lifts it
     tensor: Tensor = operands[0]
     if modes.grad and tensor._view is not None:
-        gradient_function(tensor)  # what may not be written, and was, is refused first: see ``find_nodes``
-    found = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
+        gradient_function(tensor)  # a forbidden view that was written is refused first: see ``find_nodes``
+    result_views = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
     source = visible(sys._getframe(2))
-    creation = "multi_output" if found.several else "default"
+    creation = "multi_output" if result_views.several else "default"
     results = []
-    for geometry, result_type in found.geometries:
+    for geometry, result_type in result_views.geometries:
         results.append(view_of(tensor, geometry, creation, operation.name, source, result_type))
     tracked = is_tracked(tensor) and not tensor._inference
     if not (tracked and modes.grad):
@@ -84,7 +86,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
                 results[k]._output_nr = k
         elif not plan.differentiable:
             check_integers(plan, operands)
-    return results if found.several else results[0]
+    return results if result_views.several else results[0]
 
 
 def view_of(
@@ -95,12 +97,12 @@ def view_of(
     source: RawSource | None = None,
     type: TensorType | None = None,
 ) -> Tensor:
-    """A handle on the same storage that is a view, with no history as yet."""
+    """A view: another handle on the same storage, with no history yet."""
     result = alias(tensor)
     result._type = type or tensor_type(geometry.dtype, geometry.sizes)
     result._geometry = geometry
     if tensor._inference:
-        return result  # nothing is recorded of inference tensors, views of them neither
+        return result  # views of inference tensors are not recorded either
     parent = tensor._view
     if unusual.on and modes.inference:
         creation = "inference"
@@ -124,9 +126,9 @@ def view_of(
 
 
 def cut_from_base(view: Tensor) -> Tensor:
-    """A view made a tensor of its own, that shares memory with its base but neither history nor count of writes."""
+    """Turn a view into an independent tensor that shares its base's memory, but not its history or version counter."""
     for level in range(modes.dual_level, -1, -1):
-        # its tangents follow from the base's until now
+        # until now its tangents followed from the base's
         CARRY.call(view, view, level, lambda tangent: tangent)
     view._view = None
     view._counter = VersionCounter()

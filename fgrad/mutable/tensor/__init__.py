@@ -1,4 +1,4 @@
-"""Fourth floor: storages with versions, tensors as handles on them, nodes, hooks, and what nodes save.
+"""Fourth floor: storages with version counters, tensors as handles on them, nodes, hooks, and saved tensors.
 
 It uses ``types``, ``context``, ``layout``, ``values``.
 """

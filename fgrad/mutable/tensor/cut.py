@@ -1,8 +1,8 @@
-"""Cuts: what is a constant to whoever differentiates a functionalized function.
+"""Cuts: what counts as a constant when a functionalized function is differentiated.
 
 NOTE [Cuts]
-Whoever differentiates the function that ``functionalize`` gives differentiates its graph of arrays, in which the tape
-plays no part.  So whatever cuts history in PyTorch is said in that graph too, as ``torch.func.grad`` has it there.
+Differentiating the function that ``functionalize`` returns differentiates its graph of arrays, not the tape.  So
+whatever cuts history in PyTorch must be expressed in that graph, too, as ``torch.func.grad`` treats it.
 
 - ``detach()``, ``.data`` and views made in ``no_grad`` share memory with a tensor that keeps its history.  Their
   storage is a ``CutStorage``: the elements of the other, with derivatives of their own, at first none.
@@ -28,7 +28,7 @@ from fgrad.seam import Tracer, custom_jvp
 
 
 def is_cutting() -> bool:
-    """Whether what runs now in a functionalized function has no history."""
+    """Whether operations now run without history inside a functionalized function."""
     return bool(modes.capture) and not modes.grad and not modes.differentiated
 
 
@@ -56,7 +56,7 @@ class CutStorage(Storage):
 
     def __init__(self, original: Storage):
         self.original: Storage = original
-        #: the other's array when it was last looked at, and the same elements with the derivatives of this one
+        #: the other's array at the last access, and the same elements with this one's derivatives
         self.seen: Any = original.array
         self.own: Any = constant_of(self.seen)
 
@@ -99,7 +99,7 @@ def derive(handle: Tensor, value: Any) -> None:
 
 
 def constants(operands: Sequence[Any]) -> Sequence[Any]:
-    """What an operation reads of its operands: their elements as they are now, where it is not recorded."""
+    """What an unrecorded operation reads of its operands: their current elements."""
     return [_constant(x) if isinstance(x, Tensor) else x for x in operands] if is_cutting() else operands
 
 
@@ -114,17 +114,17 @@ def _constant(tensor: Tensor) -> Tensor:
 
 
 def settled(tensor: Tensor, value: Any) -> Any:
-    """What a write now makes of a tensor's elements: see NOTE [Cuts]."""
+    """The elements of a tensor after a write in the current mode: see NOTE [Cuts]."""
     return without_history(tensor, value) if is_cutting() else value
 
 
 def without_history(tensor: Tensor, value: Any) -> Any:
-    """What a write without history makes of a tensor's elements, whether or not others are recorded now."""
+    """The elements of a tensor after a write without history, whether or not operations are recorded now."""
     return grafted(value, tensor._value()) if modes.capture else value
 
 
 def may_vary(value: Any) -> bool:
-    """Whether a value can have derivatives: it is traced, and no integer."""
+    """Whether a value can have derivatives: it is traced and not an integer."""
     while value.__class__ is Batched:
         value = value.array
     return isinstance(value, Tracer) and value.dtype.kind not in "biu"

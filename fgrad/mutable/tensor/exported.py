@@ -1,9 +1,9 @@
-"""Storages whose memory others look at: by its address, or as arrays of NumPy's.
+"""Storages whose memory is exported: by address, or as NumPy arrays.
 
 NOTE [Exported memory]
-The arrays of a storage never change: a write points the storage to another array.  Who asks for an address or for a
-NumPy array wants one piece of memory that goes on showing the present elements.  A storage that is asked gets such
-memory and changes its class; all others pay nothing.
+The arrays of a storage never change: a write points the storage to another array.  But an address or a NumPy array must
+refer to one block of memory that always shows the current elements.  A storage that is exported gets such memory and
+changes its class; all others pay nothing.
 
 - ``Addressed``: the address was given out.  Each write to the storage is copied into the memory.  Nobody knows how long
   the address is in use, so the memory lives as long as the storage does, or until the storage is resized.
@@ -12,8 +12,8 @@ memory and changes its class; all others pay nothing.
   PyTorch, and a tensor that backward has saved is read at backward time, so it gives what was written.  When the last
   of the arrays is gone, the storage is what it was before.
 
-Who else holds memory is seen by the reference counts of its owners.  What is written at an address alone, by ``ctypes``
-for one, is not seen.
+Whether others hold the memory is seen by the reference counts of its owners.  Writes through a bare address, as by
+``ctypes``, are not seen.
 """
 
 import sys
@@ -29,12 +29,12 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import constant, is_abstract
 
-#: PyTorch's memory begins at multiples of this
+#: the alignment of PyTorch's memory
 ALIGNMENT = 64
-#: so many bytes are compared faster by Python than by NumPy
+#: up to so many bytes are compared faster by Python than by NumPy
 SMALL = 1 << 12
 NOT_RESIZABLE = "Trying to resize storage that is not resizable"
-#: the slot that the classes below put their properties before
+#: the slot that the properties of the classes below shadow
 _array: Any = Storage.__dict__["array"]
 
 
@@ -43,20 +43,20 @@ def _references(holder: np.ndarray) -> int:
     return sys.getrefcount(owner)
 
 
-#: what counts as one reference: those of the functions that count are in it
+#: the reference count of an unshared object, with the references of the counting functions
 _ONE = _references(np.empty(1)[:])
 
 
 @define(eq=False)
 class Memory:
-    """The bytes of a storage in one place, its elements in the order of the storage."""
+    """A storage's bytes in one block of memory, elements in the order of the storage."""
 
     bytes: np.ndarray
-    #: whether its address was given out
+    #: whether its address was exported
     addressed: bool = False
-    #: whether it ever was an array of somebody else's; PyTorch refuses to resize such storages from then on
+    #: whether it was ever exported as an array; PyTorch refuses to resize such storages from then on
     lent: bool = False
-    #: an object that makes the memory's owner count as held by others
+    #: an object whose existence makes the memory count as held by others
     witness: Any = None
     #: of the first byte
     address: int = field(init=False)
@@ -65,12 +65,12 @@ class Memory:
         self.address = self.bytes.__array_interface__["data"][0]
 
     def is_held(self) -> bool:
-        """Whether somebody else may hold the memory."""
+        """Whether others may hold the memory."""
         holder: Any = self.bytes
         while True:
             owner = getattr(holder, "obj" if holder.__class__ is memoryview else "base", None)
             if owner is None:
-                # memory of an unknown kind has unknown holders
+                # nothing is known about the holders of other kinds of memory
                 return not ((isinstance(holder, np.ndarray) and holder.flags.owndata) or isinstance(holder, bytearray))
             if sys.getrefcount(owner) > _ONE:
                 return True
@@ -78,14 +78,14 @@ class Memory:
 
 
 def allocated(size: int) -> np.ndarray:
-    """New memory of so many bytes, all zero, which the system provides as they are touched."""
+    """New zeroed memory of this many bytes, which the system provides as they are touched."""
     block = np.zeros(size + ALIGNMENT, np.uint8)
     start = -block.__array_interface__["data"][0] % ALIGNMENT
     return block[start : start + size]
 
 
 class Addressed(Storage):
-    """A storage whose address was given out."""
+    """A storage whose address was exported."""
 
     __slots__ = ()
     memory: Memory
@@ -100,13 +100,13 @@ class Addressed(Storage):
         self._show()
 
     def _show(self) -> None:
-        """Copy the elements into the memory, if they are in the host's memory at all."""
+        """Copy the elements into the memory, if they are on the host."""
         value = _array.__get__(self)
         if value.__class__ is np.ndarray or (not is_abstract(value) and accelerator_of(value) is None):
             np.copyto(self._laid(value.shape), np.asarray(value))
 
     def _laid(self, sizes: Ints) -> np.ndarray:
-        """The memory as an array that lies as the storage's does."""
+        """The memory as an array with the storage's layout."""
         item = self.dtype.itemsize
         strides = contiguous_strides(sizes) if self.strides is None else self.strides
         return np.ndarray(sizes, self.dtype.numpy, self.memory.bytes, 0, tuple([n * item for n in strides]))
@@ -120,7 +120,7 @@ class Addressed(Storage):
 
 
 class Shared(Addressed):
-    """A storage whose memory is that of NumPy's arrays."""
+    """A storage that shares its memory with NumPy arrays."""
 
     __slots__ = ()
 
@@ -143,7 +143,7 @@ class Shared(Addressed):
         self._show()
 
     def _returned(self) -> None:
-        """Go on without arrays of others'."""
+        """Stop sharing: no NumPy array is left."""
         if self.memory.addressed:
             self.__class__ = Addressed  # type: ignore[assignment]
         else:
@@ -161,7 +161,7 @@ class Fixed(Storage):
 
 
 def in_order(values: np.ndarray, strides: Ints | None) -> np.ndarray:
-    """The bytes of an array's elements in the order in which they lie in a storage."""
+    """The bytes of an array's elements in storage order."""
     if strides is not None:
         values = values.transpose(memory_order(values.shape, strides))
     return values.reshape(-1).view(np.uint8)
@@ -182,7 +182,7 @@ def is_resizable(storage: Storage) -> bool:
 
 
 def _exported(storage: Storage) -> Memory:
-    """The memory of a storage, which it gets if it has none."""
+    """The exported memory of a storage, made if it has none."""
     storage.settle()
     if not isinstance(storage, Addressed):
         storage.memory = Memory(allocated(storage.count * storage.dtype.itemsize), lent=isinstance(storage, Fixed))
@@ -199,7 +199,7 @@ def address_of(storage: Storage) -> int:
 
 
 def window(storage: Storage, geometry: Geometry) -> np.ndarray:
-    """The elements that a geometry names as an array that shares the storage's memory, for reading and writing."""
+    """The elements selected by a geometry as a writable array that shares the storage's memory."""
     memory = _exported(storage)
     item = geometry.dtype.itemsize
     array = np.ndarray(
@@ -215,7 +215,7 @@ def window(storage: Storage, geometry: Geometry) -> np.ndarray:
 
 
 def over(memory: np.ndarray, sizes: Ints, dtype: Dtype, strides: Ints | None, witness: Any = None) -> Storage:
-    """A storage over bytes that somebody else holds and may write."""
+    """A storage over bytes that others hold and may write."""
     storage = Storage(None, dtype, strides)
     storage.memory = Memory(memory, lent=True, witness=witness)
     storage.__class__ = Shared

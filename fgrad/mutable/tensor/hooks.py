@@ -1,4 +1,4 @@
-"""Handles of hooks: what ``register_hook`` and its kin return."""
+"""Handles of hooks, as returned by ``register_hook`` and the like."""
 
 import functools
 import weakref
@@ -10,14 +10,14 @@ from fgrad.seam import RawSource, here
 
 
 class _Registered(weakref.ref):
-    """A table of hooks, weakly, with the user's line that registered the hook of a handle in it."""
+    """A weakly referenced dict of hooks, with the user's line that registered each."""
 
     __slots__ = ("line",)
 
     line: RawSource | None
 
 
-#: by handle, for as long as there is the table
+#: by handle, for as long as the dict of hooks exists
 _registered: dict[int, _Registered] = {}
 
 
@@ -32,13 +32,13 @@ class RemovableHandle:
     Source: `torch.utils.hooks.RemovableHandle <https://docs.pytorch.org/docs/stable/notes/autograd.html>`_.
     """
 
-    #: the number of the next handle
+    #: the id of the next handle
     next_id: int = 0
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
         extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
         self.__setstate__((hooks_dict, RemovableHandle.next_id, tuple(extras)))
-        # who forgets it is a function in C: a signal that came inside of one of Python's would be lost
+        # the callback is a C function: a signal arriving inside a Python one would be lost
         registered = _Registered(hooks_dict, functools.partial(_registered.pop, self.id))
         registered.line = here(2)
         _registered[self.id] = registered
@@ -50,7 +50,7 @@ class RemovableHandle:
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
 
-    # what has handles can be copied and pickled: a copy's handles remove the copy's hooks
+    # objects with handles can be copied and pickled: a copy's handles remove the copy's hooks
 
     def __getstate__(self) -> tuple[Any, int, tuple[Any, ...]]:
         return self.hooks_dict_ref(), self.id, tuple([ref() for ref in self.extra_dict_ref])
@@ -70,12 +70,12 @@ class RemovableHandle:
 
 
 def _reference(hooks: Any) -> Any:
-    """A weak reference to a dict of hooks, or to one that is gone."""
+    """A weak reference to a dict of hooks, or a dead one."""
     return weakref.ref(OrderedDict() if hooks is None else hooks)
 
 
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
-    """Enter a hook at the end of a dict of hooks."""
+    """Append a hook to a dict of hooks."""
     if modes.capturing is not None:
         modes.capturing.effect("a hook is registered")
     handle = RemovableHandle(hooks)

@@ -20,7 +20,7 @@ from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.seam import RawSource, is_hidden
 
-#: AccumulateGrad comes before every other node that is ready
+#: the sequence number of AccumulateGrad, which runs before every other ready node
 LAST = (1 << 64) - 1
 
 TWICE = (
@@ -32,7 +32,7 @@ TWICE = (
 
 
 class _Sequence(threading.local):
-    """The running numbers of nodes, one count a thread, as PyTorch's."""
+    """Sequence numbers of nodes, counted per thread as in PyTorch."""
 
     def __init__(self) -> None:
         self.numbers: Iterator[int] = itertools.count()
@@ -70,15 +70,15 @@ class Node:
 
     #: the name with its C++ namespace, which only ``name()`` shows
     full_name: ClassVar[str] = ""
-    #: whether its work can be part of a program: see NOTE [A backward met often is one program]
+    #: whether it can be part of a fused backward: see NOTE [A backward met often is one program]
     fusible: ClassVar[bool] = False
-    #: whether its work is a function of the user's, with lines of its own
+    #: whether it runs a user's function, which has lines of its own
     calls_user: ClassVar[bool] = False
-    #: whether its results are its operands, as they are
+    #: whether its results are its operands, unchanged
     passes_on: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
-    #: the types of the operation's outputs: of the gradients that come in
+    #: the types of the operation's outputs, and so of the incoming gradients
     out_types: Sequence[TensorType]
     #: the user's line that ran the operation
     source: RawSource | None
@@ -93,13 +93,13 @@ class Node:
         self.next_edges = next_edges
         self.out_types = out_types
         self.source = source
-        #: the modules that were being called: see NOTE [Names in the mutable layer]
+        #: the modules being called at the time: see NOTE [Names in the mutable layer]
         self.scope: Any = modes.module
-        #: what orders nodes that are ready: the number of each in the order in which they were made
+        #: the sequence number, in order of creation, which orders ready nodes
         self.sequence: int = next(_sequence.numbers) if sequence is None else sequence
-        #: (hooks of a tensor, which output it is)
+        #: (hooks of a tensor, its output number)
         self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
-        #: which outputs retain their gradient, and what stores it
+        #: the outputs that retain their gradient, and what stores it
         self.retains: dict[int, Any] | None = None
         self.pre_hooks: OrderedDict[int, Any] | None = None
         self.post_hooks: OrderedDict[int, Any] | None = None
@@ -111,11 +111,11 @@ class Node:
             self.forward_trace = current_trace()
             self.parent = modes.evaluating
 
-    # -- what the engine calls ---------------------------------------------------------------------------------------
+    # -- called by the engine ----------------------------------------------------------------------------------------
 
     @property
     def broadcasts_saved(self) -> bool:
-        """Whether it works element by element, on what it has saved in any shape that can be expanded."""
+        """Whether it works elementwise, so that its saved values may have any shape that broadcasts."""
         return False
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
@@ -123,13 +123,13 @@ class Node:
         raise NotImplementedError
 
     def release(self, source: RawSource | None = None) -> None:
-        """Let go of what was saved: backward has passed and the graph is not retained."""
+        """Free the saved values: backward has run and the graph is not retained."""
 
     def rule(self) -> Any:
-        """The user's function that makes the gradients, if it is one."""
+        """The user's backward function, if it has one."""
         return None
 
-    # -- what users see ----------------------------------------------------------------------------------------------
+    # -- public ------------------------------------------------------------------------------------------------------
 
     def name(self) -> str:
         """The node's name, as PyTorch has it."""
@@ -182,7 +182,7 @@ class Node:
 
 
 def function_name(node: Node) -> str:
-    """The name of the operation behind a node, as errors have it: ``Sigmoid`` for ``SigmoidBackward0``."""
+    """The name of the operation behind a node, as in errors: ``Sigmoid`` for ``SigmoidBackward0``."""
     return re.sub(r"Backward0?(\d*)$", r"\1", node.name())
 
 
@@ -196,7 +196,7 @@ _classes: dict[tuple[type, str], type] = {}
 
 
 def named(base: type, name: str) -> type:
-    """The class of nodes of one name: PyTorch has a class for each operation, and prints its name."""
+    """The class of nodes with a name: PyTorch has a class per operation, and prints its name."""
     node_class = _classes.get((base, name))
     if node_class is None:
         members = {"__slots__": (), "__module__": "builtins", "full_name": name}

@@ -1,11 +1,10 @@
 """Where a tensor without history came from: what ``why_no_grad`` follows.
 
 NOTE [Origins]
-A tensor whose operation was recorded shows by its ``grad_fn`` where it came from.  One that could have been recorded
-and was not (``detach``, ``no_grad``, an integer result) keeps an *origin* instead: the operation, the user's line,
-why the history ends there, and what went in, by weak reference.  What is computed from it without history hands the
-origin on. Origins hold no arrays, and chains of them are cut at a length, so that a loop that never ends does not
-grow one.
+The ``grad_fn`` of a recorded tensor shows where it came from.  A tensor that could have been recorded and was not
+(``detach``, ``no_grad``, an integer result) keeps an *origin* instead: the operation, the user's line, why the history
+ends there, and weak references to the inputs.  Results computed from it without history inherit the origin.  Origins
+hold no arrays, and chains of them have a maximal length, so that an endless loop does not grow one.
 """
 
 import weakref
@@ -25,17 +24,17 @@ NEAREST = 128
 LEFT_KEPT = 64
 
 
-@define(eq=False)  # not frozen: every operation without history makes one, and that would take twice as long
+@define(eq=False)  # not frozen, which would take twice as long: every operation without history makes one
 class Origin:
-    """An operation whose result has no history; nobody changes it.
+    """An operation whose result has no history; never modified.
 
     Attributes:
       operation: its name.
       source: the user's line.
-      reason: why history ends here: "detach", "no_grad", "not differentiable", "data" or "leaf" (a new one was made of
-        it); None when it had ended before.
-      before: weak references to the nodes and leaves that what went in was made from, the nearest ones.
-      parents: the origins of those that had none.
+      reason: why history ends here: "detach", "no_grad", "not differentiable", "data" or "leaf" (it was made a new
+        leaf); None if it had ended before.
+      before: weak references to the nearest nodes and leaves that the inputs were computed from.
+      parents: the origins of inputs without history.
       length: of the longest chain that ends here.
     """
 
@@ -52,7 +51,7 @@ def origin_of(
 ) -> Origin:
     """The origin of a result; chains that have become too long are cut.
 
-    ``tracked`` are nodes and leaves that what went in was made from.
+    ``tracked`` are the nodes and leaves that the inputs were computed from.
     """
     kept, longest = [], 0
     for parent in parents:
@@ -63,7 +62,7 @@ def origin_of(
 
 
 def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
-    """The nodes and leaves nearest to some, as many as are remembered."""
+    """The nearest nodes and leaves, as many as are remembered."""
     if len(start) == 1 and not getattr(start[0], "next_edges", ()):
         return (weakref.ref(start[0]),)
     seen = dict.fromkeys(start)
@@ -82,7 +81,7 @@ def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
 
 @define(eq=False)
 class Read:
-    """Elements of a tensor with history, or made from one, that went to Python or NumPy.
+    """A read of elements into Python or NumPy, from a tensor with history or made from one.
 
     Attributes:
       how: the method: "item()".

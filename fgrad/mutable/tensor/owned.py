@@ -1,22 +1,22 @@
-"""Tensors whose values are what the last call of a program gave, and are read there when somebody asks.
+"""Tensors whose values are the results of a program's last call, fetched on access.
 
 NOTE [Owned tensors]
-A step with 200 parameters replaces 400 arrays, counts as many versions and makes 200 gradients, of which mostly nobody
-looks at any before the next call replaces them again.  So what a program writes can belong to an ``Owner``: it has the
-arrays of the last call and the number of calls in one pair, and a call that goes on from there puts another pair in its
-place.  The old arrays are gone then (NOTE [Donated arrays]), so who reads one meanwhile waits.
+A step with 200 parameters replaces 400 arrays, bumps as many versions and makes 200 gradients, most of which are never
+read before the next call replaces them.  So what a program writes can belong to an ``Owner``: it holds the arrays
+of the last call and the number of calls in one pair, which the next call replaces.  The old arrays are donated to that
+call (NOTE [Donated arrays]), so a reader waits while it runs.
 
-- A storage that is owned has another class, and in the place of its array the place of that among the owner's.  Its
-  version counter is the same.
-- A gradient that each call makes anew is *pending*: its leaf has no such field, and it is made when somebody reads it.
-- Whoever writes to one of the storages or counters, shows its memory to others, or reads a pending gradient, *releases*
-  everything first: all is then as if the last call had made it, and no other call goes on from there.  To read a
-  storage or a counter releases nothing.
-- Once everything has been given back, the owner lets go of the arrays, so that each lives as long as its tensor.
+- An owned storage has another class, and holds its array's index among the owner's in place of the array.  An owned
+  counter likewise reads its value from the owner.
+- A gradient made by each call is *pending*: its leaf has no such field, and it is made when it is read.
+- Writing to one of the storages or counters, exporting its memory, or reading a pending gradient first *releases*
+  everything: all is then as if the last call had made it, and no later call continues from there.  Reading a storage or
+  a counter releases nothing.
+- Once everything is released, the owner drops the arrays, so that each lives as long as its tensor.
 
-Calls and releases hold the owner's lock, so that no other thread comes in between.  The handler of a signal can: it
-gets copies.  Where a storage changes its class, nothing is called (NOTE [Signals]).  A release that is cut short leaves
-each storage either released or reading what it has read, and the next one goes on.
+Calls and releases hold the owner's lock, which keeps other threads out.  A signal handler can still intervene: it gets
+copies.  While a storage changes its class, nothing is called (NOTE [Signals]).  An interrupted release leaves each
+storage either released or still reading from the owner, and the next release completes it.
 """
 
 import threading
@@ -48,7 +48,7 @@ _value: Any = VersionCounter.__dict__["value"]
 
 @frozen(eq=False)
 class Part:
-    """What an owned storage has for its array: the owner, the place there, and the class that it had."""
+    """What an owned storage has in place of its array: the owner, the array's index there, the former class."""
 
     owner: "Owner"
     place: int
@@ -57,7 +57,7 @@ class Part:
 
 @frozen(eq=False)
 class Count:
-    """What an owned counter has for its value: the owner, the value before the first call, what each call adds."""
+    """What an owned counter has in place of its value: the owner, the first value, the increment per call."""
 
     owner: "Owner"
     first: int
@@ -76,7 +76,7 @@ class OwnedStorage(Storage):
             array = held.owner.array(held.place)
             if array is not None:
                 return array
-            held = _array.__get__(self)  # another thread has released it since
+            held = _array.__get__(self)  # another thread has released it in the meantime
         return held
 
     @array.setter
@@ -117,12 +117,12 @@ class OwnedCounter(VersionCounter):
 
 @frozen(eq=False)
 class Pending:
-    """A gradient that each call makes anew.
+    """A gradient made anew by each call.
 
     Attributes:
-      leaf: whose gradient it is.
-      like: a tensor that is as it will be, but for its array.
-      place: of its array among the gradients that the owner has.
+      leaf: the leaf whose gradient it is.
+      like: a tensor with all its fields but the array.
+      place: the index of its array among the owner's gradients.
     """
 
     leaf: Tensor
@@ -130,7 +130,7 @@ class Pending:
     place: int
 
     def made(self, arrays: Sequence[Any]) -> Tensor:
-        """The gradient, in no mode and at no level: those of whoever asks for it are none of its own."""
+        """The gradient, made outside the modes and levels of the reader."""
         like, made = self.like, object.__new__(Tensor)
         made._storage = Storage(arrays[self.place], like._type.dtype, like._storage.strides)
         made._type = like._type
@@ -142,15 +142,15 @@ class Pending:
 
 
 class Owner:
-    """What the last call of a program left, for the storages, counters and gradients that it owns.
+    """The results of a program's last call, for the storages, counters and gradients that it owns.
 
     Attributes:
-      latest: holds one pair: the arrays and the gradients that are read here, and how many calls there have been.
-      open: whether another call may go on from there.
-      busy: whether one is doing so; the arrays may be gone meanwhile.
-      lent: whether somebody has read an array since the last call.
-      released: whether everything has been given back.
-      storages, counters: what reads its values here.
+      latest: holds one pair: the arrays and gradients, and the number of calls.
+      open: whether another call may continue from there.
+      busy: whether one is running; the arrays may be gone meanwhile.
+      lent: whether an array has been read since the last call.
+      released: whether everything has been released.
+      storages, counters: those that read their values here.
       gradients: those that may be pending.
     """
 
@@ -172,22 +172,22 @@ class Owner:
         return self.latest[0][1]
 
     def array(self, place: int) -> Any:
-        """An array of the last call; None once everything has been given back."""
+        """An array of the last call; None once everything has been released."""
         self.lent = True
         latest = self.latest[0]
         arrays = latest[0][0]
         array = arrays[place] if arrays else None
         if not self.busy and self.latest[0] is latest:
-            return array  # whoever is busy from now on sees that it is held
+            return array  # a call that starts from now on sees that it is in use
         with self._lock:
-            if self.busy:  # this is the handler of a signal, in the thread that is busy
+            if self.busy:  # this is a signal handler, in the busy thread
                 return _copied(self.latest[0][0][0][place])
         return self.array(place)
 
     def go_on(self, run: Execution, others: Sequence[Any]) -> Any:
-        """Have a program go on from the last call; what it gives, or None where it may not.
+        """Run a program that continues from the last call; returns its results, or None if it may not.
 
-        Others wait until it has run.  It has left its results then, or nothing has changed.
+        Other threads wait until it has run.  Then its results are stored, or nothing has changed.
         """
         with self._lock:
             return self._go_on(run, others) if self.open else None
@@ -215,14 +215,14 @@ class Owner:
         return [vars(pending.leaf) for pending in self.gradients]
 
     def own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
-        """Have storages, in the order of their places, and counters be read here; whether all can be.
+        """Make storages (in order) and counters read their values here; returns whether all can.
 
-        They say what they said.  With the first call the gradients become pending.
+        Their values stay the same.  With the first call the gradients become pending.
         """
-        with self._lock:  # who writes to one of them meanwhile releases all of them
+        with self._lock:  # a write to one of them in the meantime releases all
             return self._own(storages, counters)
 
-    # loops that a lock is held around stand in functions of their own: see NOTE [Signals]
+    # loops inside a lock are in functions of their own: see NOTE [Signals]
 
     def _own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
         arrays = tuple([storage.array for storage in storages])
@@ -242,7 +242,7 @@ class Owner:
         return True
 
     def release(self) -> None:
-        """Give everything back what the last call left; no call goes on from here."""
+        """Store the last call's results in all storages, counters and gradients; no call continues from here."""
         self.open = False
         with self._lock:
             self._release()
@@ -268,7 +268,7 @@ class Owner:
         self.released = True
 
     def gradient(self, leaf: Tensor) -> Tensor | None:
-        """The gradient of a leaf that had none of its own when somebody asked."""
+        """The gradient of a leaf without a gradient of its own, made on access."""
         self.release()
         return vars(leaf).get("_grad")
 
@@ -277,7 +277,7 @@ def _copied(array: Any) -> Any:
     return constant(np.asarray(array))
 
 
-# in these nothing is called between the first store and the last
+# these call nothing between the first store and the last
 
 
 def _enter(storage: Storage, array: Any, part: Part) -> bool:

@@ -1,14 +1,13 @@
-"""Saved tensors: what a node keeps for backward, and the check that nobody wrote to it since.
+"""Saved tensors: what a node keeps for backward, and the check that it was not written since.
 
 NOTE [Saved is a handle and a version]
-A node saves tensors, not values: unpacking at backward reads what the tensor's storage holds *then*.  The version that
-was saved with the handle must still be the counter's, else the value has changed and PyTorch refuses.  A write through
-``.data`` moves no counter that the saved handle knows, so it goes unnoticed and changes the gradient, as it does in
-PyTorch.  In snapshot mode the array itself is kept (arrays are immutable, so that costs nothing) and nothing is
-checked.
+A node saves tensors, not values: unpacking at backward reads what the tensor's storage holds *then*.  The version saved
+with the handle must still be the counter's, else the value has changed and PyTorch raises.  A write through ``.data``
+does not bump the saved handle's counter, so it goes unnoticed and changes the gradient, as it does in PyTorch.  In
+snapshot mode the array itself is kept (arrays are immutable, so that costs nothing) and nothing is checked.
 
 An output of the node itself is saved as a handle without history: node, output, node would be a cycle, and a graph
-would be freed late.  ``grad_fn`` is put back when it is unpacked (PyTorch: torch/csrc/autograd/saved_variable.cpp).
+would be freed late.  ``grad_fn`` is restored on unpacking (PyTorch: torch/csrc/autograd/saved_variable.cpp).
 """
 
 import weakref
@@ -66,20 +65,20 @@ class SavedTensor:
         return kept
 
     def _apply_modes(self, tensor: Tensor) -> None:
-        """Save it as the active modes require."""
+        """Apply the active modes: snapshot, saved-tensor hooks."""
         if modes.snapshot:
             self.array = tensor._value()
             if not self.output:
-                # a later write changes the tensor's history too
+                # a later write would change the tensor's history, too
                 self.owner = gradient_function(tensor)
         if modes.release == "1.x" and self.tensor is tensor:
-            # the first releases saved another handle in every case, so that assigning .data left what was saved alone
+            # PyTorch 1.x always saved another handle, so assigning .data did not affect the saved value
             kept = self.tensor = self._alias(tensor)
             if not self.output:
                 kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
                 kept._node = gradient_function(tensor)
         if modes.saved_hooks and not tensor._wrapped_number:
-            # hooks of a context are given the tensor itself, with its history: that tells them what not to pack
+            # hooks of a context are passed the tensor itself, with its history, by which they decide what to pack
             self._pack(tensor, *modes.saved_hooks[-1])
 
     def register_hooks(self, pack: Any, unpack: Any) -> None:
@@ -105,16 +104,16 @@ class SavedTensor:
                 "access saved variables after calling backward."
             )
         original = self.tensor
-        # a leaf that needs no gradient is packed itself, and unpacked as the same object
+        # a leaf that requires no gradient is packed itself, and unpacked as the same object
         detached = original._requires_grad if self.leaf else not self.output
         self._pack(alias(original) if detached else original, pack, unpack)
 
-    def _pack(self, given: Tensor, pack: Any, unpack: Any) -> None:
+    def _pack(self, to_pack: Tensor, pack: Any, unpack: Any) -> None:
         original: Any = self.tensor
-        version = given._counter.value
+        version = to_pack._counter.value
         with no_grad():
-            self.packed = pack(given)
-        if given._counter.value != version:
+            self.packed = pack(to_pack)
+        if to_pack._counter.value != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
                 "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
@@ -139,7 +138,7 @@ class SavedTensor:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def value(self, node: Node) -> Any:
-        """The array to differentiate with.
+        """The saved array, checked.
 
         Raises:
           RuntimeError: it was freed, or written since it was saved.
@@ -156,7 +155,7 @@ class SavedTensor:
         return self._attached(node)._value()
 
     def current(self) -> Tensor | None:
-        """The tensor, where it holds what was saved and nothing stands between; None if ``value`` has more to do."""
+        """The tensor, if it still holds the saved value and has no hooks; None if ``value`` has more to do."""
         tensor = self.tensor
         if tensor is None or self.array is not None or self.version != tensor._counter.value:
             return None
@@ -165,7 +164,7 @@ class SavedTensor:
         return tensor
 
     def operand(self, node: Node) -> Tensor:
-        """The tensor to differentiate with, with its history.
+        """The saved tensor with its history, checked.
 
         Raises:
           RuntimeError: it was freed, or written or detached since it was saved.
@@ -200,12 +199,12 @@ class SavedTensor:
         return handle
 
     def _maker(self, node: Node) -> Node:
-        """The ``grad_fn`` of a saved output: the saving node, once nobody holds a view's own any more."""
+        """The ``grad_fn`` of a saved output: the saving node, or a view's own one while it is alive."""
         writer = None if self.written is None else self.written()
         return node if writer is None else writer
 
     def _snapshot(self, tensor: Tensor) -> Tensor:
-        """The tensor as it was, where a later write has replaced its storage's array."""
+        """The tensor as it was saved, if a later write has replaced its storage's array."""
         if tensor._value() is self.array:
             return tensor
         handle = self._with_saved_elements(tensor)
@@ -217,7 +216,7 @@ class SavedTensor:
         return handle
 
     def _with_saved_elements(self, tensor: Tensor) -> Tensor:
-        """A tensor without history whose elements are those that were saved."""
+        """A tensor without history with the saved elements."""
         handle = alias(tensor)
         handle._storage = Storage(self.array, tensor._type.dtype)
         handle._geometry = None
@@ -225,7 +224,7 @@ class SavedTensor:
 
     def _attached(self, node: Node) -> Tensor:
         tensor = self.tensor
-        # as in PyTorch, before the version is looked at
+        # as in PyTorch, before the version check
         inner = not self.leaf and not self.output and self.array is None
         if inner and tensor is not None and gradient_function(tensor) is None:
             raise RuntimeError(DETACHED)
@@ -236,7 +235,7 @@ class SavedTensor:
         if tensor is None:
             raise RuntimeError(TWICE)
         if self.version != tensor._counter.value and self.array is None:
-            # of several, PyTorch meets the inputs before the outputs, each in the order of their names
+            # of several, PyTorch unpacks the inputs before the outputs, each in the order of their names
             first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
             assert first.tensor is not None
             raise CHANGED.call(first, node, first._text(first.tensor, node))
@@ -271,24 +270,25 @@ class SavedTensor:
         )
 
     def _as_saved(self, given_back: Tensor, node: Node) -> Tensor:
-        """What a hook has given, in the type and shape that the pull-back was made for.
+        """A hook's result, in the type and shape that the pull-back was made for.
 
         Raises:
-          RuntimeError: it is of another shape, and does not stand for one tensor of that of what was packed.
+          RuntimeError: it has another shape, and cannot be broadcast to that of the packed tensor.
         """
         if given_back._type.dtype is not self.type.dtype:
             given_back = given_back.to(self.type.dtype)
-        given, shape = given_back._type.shape, self.type.shape
-        if given == shape:
+        given_shape, shape = given_back._type.shape, self.type.shape
+        if given_shape == shape:
             return given_back
-        # the gradient is summed over axes that it has too many; over those of one element there is nothing to sum
-        more = max(len(given) - len(shape), 0)
-        inner = given[more:]
+        # the gradient is summed over extra axes; axes of size 1 need no sum
+        more = max(len(given_shape) - len(shape), 0)
+        inner = given_shape[more:]
         fits = all(a in (b, 1) for a, b in zip(reversed(inner), reversed(shape), strict=False))
-        if not node.broadcasts_saved or any(n != 1 for n in given[:more]) or not fits:
+        if not node.broadcasts_saved or any(n != 1 for n in given_shape[:more]) or not fits:
             raise RuntimeError(
                 f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
-                f"{list(given)}, but what was packed has shape {list(shape)}. Way out: give the shape that was packed."
+                f"{list(given_shape)}, but what was packed has shape {list(shape)}. "
+                "Way out: give the shape that was packed."
             )
         return given_back.reshape(inner).expand(shape)
 
@@ -305,7 +305,7 @@ class SavedTensor:
 
 
 def _is_changed(saved: Any) -> bool:
-    """Whether something saved is a tensor that was written since."""
+    """Whether a saved value is a tensor that was written since."""
     if not isinstance(saved, SavedTensor) or saved.tensor is None or saved.array is not None:
         return False
     return saved.version != saved.tensor._counter.value

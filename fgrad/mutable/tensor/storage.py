@@ -1,11 +1,11 @@
-"""Storages and version counters: the two mutable cells on which the whole layer stands.
+"""Storages and version counters: the two mutable cells under the whole layer.
 
 NOTE [Version sharing]
-A write points a storage to a new array and counts one on the version counter of the tensor it came through.  The
-counter is an object of its own, because it is not shared as the storage is: a view and ``detach()`` share both with
-their base, so that a write through either is noticed by whoever saved a value of it; ``.data`` shares the storage and
-has a counter of its own, so that a write through it is *not* noticed (PyTorch: torch/csrc/autograd/variable.h, "Version
-counter").  A counter also keeps who wrote, for the errors that explain themselves.
+A write points a storage to a new array and bumps the version counter of the tensor that was written.  The
+counter is a separate object, because it is not always shared along with the storage: a view and ``detach()`` share both
+with their base, so a write through either is noticed by nodes that saved it; ``.data`` shares the storage but has a
+counter of its own, so a write through it is *not* noticed (PyTorch: torch/csrc/autograd/variable.h, "Version counter").
+A counter also remembers the last writes, for error messages.
 """
 
 import math
@@ -29,9 +29,9 @@ WRITES_KEPT = 16
 
 
 class Write(NamedTuple):
-    """One write: the version it made, the operation, the user's line, and how the written tensor was reached.
+    """One write: the new version, the operation, the user's line, and the kind of handle it went through.
 
-    A tuple, since every write makes one.
+    A tuple for speed: every write makes one.
     """
 
     version: int
@@ -41,11 +41,11 @@ class Write(NamedTuple):
 
 
 class RepeatedWrites:
-    """The last writes of a counter that a compiled call goes on to write in the same way, without noting each.
+    """The last writes of a counter that compiled calls keep writing in the same way, without noting each.
 
     Attributes:
-      write: the first of these; a later version that has no entry was made likewise.
-      entries: the writes of others.
+      write: the first of these; later versions without an entry were made the same way.
+      entries: other writes.
     """
 
     __slots__ = ("write", "entries")
@@ -69,26 +69,26 @@ class RepeatedWrites:
 
 
 class VersionCounter:
-    """How often the tensors that share it were written, and the last writes."""
+    """The number of writes to the tensors that share it, and the last of these writes."""
 
     __slots__ = ("value", "writes")
 
     def __init__(self) -> None:
-        self.value = 0
+        self.value: int = 0
         self.writes: deque[Write] | RepeatedWrites | None = None
 
     def bump(self, operation: str, source: RawSource | None, through: str) -> None:
         self.value += 1
         if self.writes is None:
             self.writes = deque(maxlen=WRITES_KEPT)
-        # a named tuple's own constructor is a function in Python
+        # faster than the named tuple's own constructor, a Python function
         self.writes.append(tuple.__new__(Write, (self.value, operation, source, through)))
 
     def settle(self) -> None:
-        """Have the value of its own, if an owner has it: see NOTE [Owned tensors]."""
+        """Take the value back from an owner, if there is one: see NOTE [Owned tensors]."""
 
     def last_writes(self) -> list[Write]:
-        """The last writes, as many as are remembered."""
+        """The last writes that are remembered."""
         writes = self.writes
         if writes is None:
             return []
@@ -105,12 +105,12 @@ class Storage:
     __slots__ = ("array", "strides", "dtype", "home", "memory", "__weakref__")
 
     def __init__(self, array: Any, dtype: Dtype, strides: Ints | None = None):
-        self.array = array
-        self.strides = strides
+        self.array: Any = array
+        self.strides: Ints | None = strides
         self.dtype: Dtype = dtype
         #: the geometry of the tensor that made it, once a resize has changed the array's shape
         self.home: Geometry | None = None
-        #: where others look at its elements, if they do: see NOTE [Exported memory]
+        #: the exported memory, if any: see NOTE [Exported memory]
         self.memory: Any = None
 
     @property
@@ -129,25 +129,25 @@ class Storage:
         return other
 
     def read(self, geometry: Geometry) -> Any:
-        """The elements that a geometry names."""
+        """The elements that a geometry selects."""
         array = self.array
         routine, where = _getting(array.shape, self.strides, self.dtype, geometry)
         return routine((array, *where))[0]
 
     def write(self, geometry: Geometry, value: Any) -> None:
-        """Point to an array with the elements that a geometry names replaced."""
+        """Point to an array with the elements that a geometry selects replaced."""
         array = self.array
         routine, where = _putting(array.shape, self.strides, self.dtype, geometry)
         self.array = routine((array, *where, value))[0]
 
     def settle(self) -> None:
-        """Have the array of its own, if an owner has it: see NOTE [Owned tensors]."""
+        """Take the array back from an owner, if there is one: see NOTE [Owned tensors]."""
 
     def resize(self, count: int) -> None:
-        """Make room for ``count`` elements, flat; what was there stays, new elements are zero.
+        """Resize to ``count`` elements, flat; old elements stay, new ones are zero.
 
         Raises:
-          RuntimeError: there is not so much memory.
+          RuntimeError: there is not enough memory.
         """
         if self.array.__class__ is not Absent:
             check_room(count * self.dtype.itemsize)
@@ -168,7 +168,7 @@ _indices: dict[int, Any] = {}
 
 
 def _index(place: np.ndarray) -> Any:
-    """Where a box starts, or the places of elements, as a value; small numbers are kept."""
+    """The starts of a box, or the positions of elements, as a value; small numbers are cached."""
     if place.ndim:
         return constant(place)
     key = int(place)
@@ -180,7 +180,7 @@ def _index(place: np.ndarray) -> Any:
     return index
 
 
-#: geometries that are read and written are kept, with the values that say where they stand
+#: the lenses of geometries and the values of their positions, cached
 @lru_cache(1 << 14)
 def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
     layout = _layout(sizes, strides, dtype)

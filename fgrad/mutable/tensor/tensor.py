@@ -1,10 +1,10 @@
-"""The tensor: a thin handle on a storage, with what autograd knows of it.
+"""The tensor: a thin handle on a storage, with its autograd metadata.
 
 NOTE [The handle]
-A tensor has a storage and, unless it is the one that made it, a geometry; a version counter; and its place in the
-backward graph: either it is a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  What
-few tensors have stands in class attributes until it is set on one of them, so that making a tensor writes five fields
-and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them here from its table.
+A tensor has a storage and, unless it covers the storage as it was made, a geometry; a version counter; and its role in
+the backward graph: a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  Rare fields are
+class attributes until they are set on an instance, so making a tensor writes only five fields.  Operations are methods,
+too; ``fgrad.torch.ops`` adds them here from its table.
 """
 
 import weakref
@@ -25,33 +25,33 @@ from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
 from fgrad.seam import RawSource
 
-#: how many views of views are remembered: a loop that never ends does not grow a chain
+#: how many views of views are remembered, so that an endless loop does not grow a chain
 DEEPEST_VIEW = 64
 
 
 @define(eq=False)
 class ViewOf:
-    """What makes a tensor a view: its base, why it may or may not be written, and when its ``grad_fn`` was made."""
+    """The view metadata of a tensor: its base, why it may or may not be written, and when its ``grad_fn`` was made."""
 
     base: "Tensor"
     #: "default", "multi_output", "no_grad", "inference" or "custom": see NOTE [Views that may not be written]
     creation: str
-    #: the version at which ``_node`` was right; a later write makes it anew
+    #: the version at which ``_node`` was valid; after a later write it is renewed
     version: int
     #: the operation and the user's line that made the view
     operation: str = ""
     source: RawSource | None = None
-    #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view that has its own
+    #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view with its own tangent
     dual: "Tensor | None" = None
     #: which elements of the base's memory it shows
     geometry: Geometry | None = None
-    #: the view that it is a view of, and how many are known before it
+    #: the view that it is a view of, and how many of those are known before it
     parent: "ViewOf | None" = None
     depth: int = 0
 
 
 class _Gradient:
-    """What a tensor without a gradient of its own gives for one: None, unless it is pending (NOTE [Owned tensors])."""
+    """The ``_grad`` of a tensor that has none set: None, unless one is pending (NOTE [Owned tensors])."""
 
     def __get__(self, tensor: Any, cls: Any = None) -> Any:
         if tensor is None:
@@ -69,7 +69,7 @@ class Tensor:
     _storage: Storage
     _type: TensorType
     _counter: VersionCounter
-    #: None: the tensor covers its storage as it was made
+    #: None if the tensor covers its storage as it was made
     _geometry: Geometry | None = None
     _requires_grad: bool = False
     _node: Node | None = None
@@ -77,25 +77,25 @@ class Tensor:
     _grad: "Tensor | None" = cast(Any, _Gradient())
     _view: ViewOf | None = None
     _inference: bool = False
-    #: whether it stands for a number of a formula, which saved-tensor hooks are not given (PyTorch's wrapped numbers)
+    #: whether it is a wrapped number, which saved-tensor hooks do not see
     _wrapped_number: bool = False
-    #: (the storage's array, what the view read of it)
+    #: (the storage's array, the view's elements read from it)
     _cache: tuple[Any, Any] | None = None
     _retains_grad: bool = False
-    #: tensor hooks by handle; of a leaf they stand here only, else the node knows this same dict too
+    #: tensor hooks by handle; for a non-leaf, the node holds the same dict
     _tensor_hooks: "OrderedDict[int, Any] | None" = None
     _post_accumulate_grad_hooks: "OrderedDict[int, Any] | None" = None
-    #: gives the node that its gradient goes into, None once that is gone
+    #: a weak reference to the node that accumulates its gradient
     _accumulator: "Callable[[], Node | None] | None" = None
     #: the tangents at the open levels of forward mode
     _tangents: "weakref.WeakKeyDictionary[Any, Tensor] | None" = None
     #: the level of ``torch.func.vmap`` that it was made in; see NOTE [Levels]
     _level: int = 0
-    #: where it came from, when it could have had a history and has none (NOTE [Origins])
+    #: its origin, if it could have had a history and has none (NOTE [Origins])
     _origin: Origin | None = None
-    #: what has its gradient, when that may be pending
+    #: the owner of its gradient, if that may be pending
     _owner: Any = None
-    #: the user's name for it, where one is known (a parameter's place in its module)
+    #: the user's name for it, if known (a parameter's path in its module)
     _label: str | None = None
 
     if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Tensor:
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
-        # checkers look operators up on the class only
+        # type checkers look operators up on the class only
         __getitem__: Any
         __setitem__: Any
         __iter__: Any
@@ -131,7 +131,7 @@ class Tensor:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _value(self) -> Any:
-        """The array of the elements, as the storage holds them now."""
+        """The array of the current elements."""
         storage = self._storage
         geometry = self._geometry
         if geometry is None:
@@ -147,7 +147,7 @@ class Tensor:
         return value
 
     def _write(self, value: Any) -> None:
-        """Point the storage to an array with these elements in this tensor's places."""
+        """Point the storage to an array with this tensor's elements replaced."""
         geometry = self._geometry or self._storage.home
         if geometry is None:
             self._storage.array = value
@@ -156,7 +156,7 @@ class Tensor:
             self._cache = (self._storage.array, value)
 
     def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
-        """Write these elements and count it: both, or nothing where a signal comes (NOTE [Signals])."""
+        """Write these elements and count the write: both, or neither if a signal arrives (NOTE [Signals])."""
         storage, counter = self._storage, self._counter
         before = storage.array, counter.value
         try:
@@ -171,7 +171,7 @@ class Tensor:
             raise
 
     def _geometry_of(self) -> Geometry:
-        """The geometry, also of a tensor that covers its storage."""
+        """The geometry, even if the tensor covers its storage."""
         geometry = self._geometry or self._storage.home
         if geometry is not None:
             return geometry
@@ -198,7 +198,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Node | None:
-        """The node that made it; of a view that was written since, a new one (NOTE [Lazy grad_fn of views])."""
+        """The node that made it; renewed for a view that was written since (NOTE [Lazy grad_fn of views])."""
         return gradient_function(self)
 
     @property
@@ -207,7 +207,7 @@ class Tensor:
 
     @property
     def retains_grad(self) -> bool:
-        """Whether it is no leaf and has ``retain_grad``."""
+        """Whether it is a non-leaf with ``retain_grad``."""
         return self._retains_grad
 
     def __hash__(self) -> int:
@@ -220,12 +220,12 @@ class Tensor:
 
 
 plain.add(Tensor)
-#: what a tensor has of its own; all else in its ``__dict__`` is the user's
+#: a tensor's own fields; all else in its ``__dict__`` is the user's
 FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
 
 
-#: makes an object whose fields are then set one by one: every operation makes several, and calls nothing for it
-new = object.__new__
+#: makes an object whose fields are then set one by one: every operation makes several, so no constructor is called
+new: Callable[[type[Any]], Any] = object.__new__
 
 
 def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:
@@ -245,7 +245,7 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
 
 
 def to_device_of(tensor: Tensor, other: Tensor) -> Tensor:
-    """A tensor without history on the device of another."""
+    """A tensor without history moved to the device of another."""
     if elsewhere.exist:
         where = place_of(tensor._storage.array)
         if place_of(other._storage.array) != where:
@@ -259,7 +259,7 @@ def has_own_strides(tensor: Tensor) -> bool:
 
 
 def deferred_read(tensor: Tensor) -> Reading | None:
-    """How a program that uses a view can read it out of its storage's array; None if it is better read beforehand."""
+    """How a program can read a view from its storage's array; None if it is better read beforehand."""
     geometry = tensor._geometry
     if geometry is None:
         return None
@@ -270,7 +270,7 @@ def deferred_read(tensor: Tensor) -> Reading | None:
 
 
 def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Tensor) -> Tensor:
-    """Another handle on the same elements, with no history; it shares the version counter unless given one."""
+    """Another handle on the same elements, with no history; it shares the version counter unless one is passed."""
     other = object.__new__(cls)
     other._storage = tensor._storage
     other._type = tensor._type
@@ -287,7 +287,7 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
 
 
 def of_class(tensor: Tensor, cls: type) -> Tensor:
-    """A tensor just made, as one of a class of tensors."""
+    """A tensor just made, as an instance of a tensor subclass."""
     other = object.__new__(cls)
     other.__dict__.update(tensor.__dict__)
     if modes.capturing is not None:
@@ -304,7 +304,7 @@ def is_tracked(tensor: Tensor) -> bool:
 
 
 def gradient_function(tensor: Tensor) -> Node | None:
-    """The node that a tensor is an output of."""
+    """The node that made a tensor."""
     view = tensor._view
     if view is not None and not tensor._inference and view.version != tensor._counter.value:
         RENEW.call(tensor)
@@ -315,7 +315,7 @@ def find_nodes(operands: Iterable[Any]) -> None:
     """Find the nodes that made the operands of an operation, as PyTorch does before it looks at types and shapes.
 
     Raises:
-      RuntimeError: one is a view that may not be written, and it or its base has been: of several errors, the first.
+      RuntimeError: one is a view that may not be written, and it or its base has been; raised before other errors.
     """
     if modes.grad:
         for x in operands:
@@ -348,7 +348,7 @@ class AccumulateGrad(Node):
 
 
 def accumulator(leaf: Tensor) -> Node:
-    """The node that accumulates into a leaf; it lives as long as a graph refers to it, as PyTorch's."""
+    """The node that accumulates into a leaf; as in PyTorch it lives as long as a graph refers to it."""
     held = leaf._accumulator
     node = None if held is None else held()
     if node is None:
@@ -359,7 +359,7 @@ def accumulator(leaf: Tensor) -> Node:
 
 @frozen
 class GradientEdge:
-    """A node and the number of one of its outputs: a target or a root of backward that is no tensor.
+    """A node and the number of one of its outputs: a target or root of backward that is not a tensor.
 
     Source: `torch.autograd.graph.GradientEdge
     <https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.GradientEdge.html>`_.

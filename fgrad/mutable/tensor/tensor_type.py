@@ -1,4 +1,4 @@
-"""The type of a tensor: element type and shape, one object for each pair, so that a cache may key on identity."""
+"""The type of a tensor: dtype and shape, one object per pair, so that caches may key on identity."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from fgrad.seam import ShapedArray
 
 
 class TensorType:
-    """An element type and a shape; made by ``tensor_type`` only, which gives the same object for the same pair."""
+    """A dtype and a shape; made only by ``tensor_type``, which returns the same object for the same pair."""
 
     __slots__ = ("dtype", "shape", "numel", "inexact", "array", "geometry", "number")
 
@@ -19,9 +19,9 @@ class TensorType:
     numel: int
     #: whether values of this type have derivatives
     inexact: bool
-    #: the type as graphs have it
+    #: the type as used in graphs
     array: ShapedArray
-    #: where the elements of a tensor of this type lie that covers its storage in row-major order
+    #: the row-major geometry of a tensor that covers its storage
     geometry: Geometry
     #: the Python type that a wrapped number stands for in type promotion
     number: type | None
@@ -34,7 +34,7 @@ _types: dict[tuple[Dtype, Ints], TensorType] = {}
 
 
 def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
-    """The one type of this element type and shape."""
+    """The type with this dtype and shape."""
     known = _types.get((dtype, shape))
     if known is None:
         known = _types.setdefault((dtype, shape), _new_type(dtype, shape, None))
@@ -54,7 +54,7 @@ def _new_type(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
 
 
 #: the types of wrapped numbers: tensors that count as Python numbers in type promotion
-NUMBER_TYPES = {
+NUMBER_TYPES: dict[type, TensorType] = {
     bool: _new_type(bool_, (), bool),
     int: _new_type(int64, (), int),
     float: _new_type(float64, (), float),

@@ -1,4 +1,4 @@
-"""Forward mode: tangents that travel with tensors.
+"""Forward mode: tangents carried by tensors.
 
 NOTE [Tangents and memory]
 A tensor's tangent is a tensor like it.  A view's tangent is the same view of its base's tangent, so that a write
@@ -33,13 +33,13 @@ from fgrad.seam import Graph
 
 
 class Level:
-    """A level that is open; tensors hold their tangents by it, weakly, so that they lose them when it is closed."""
+    """An open level; tensors hold their tangents in weak dicts keyed by it, so they lose them when it is closed."""
 
     __slots__ = ("__weakref__",)
 
 
 def another_level() -> dict[str, Any]:
-    """The modes with one more level open inside the others."""
+    """The modes with one more level, inside the others."""
     return {"duals": (*modes.duals, Level()), "dual_level": len(modes.duals)}
 
 
@@ -49,9 +49,9 @@ def one_level_less() -> dict[str, Any]:
 
 
 def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
-    """The tangent of a tensor at a level, the innermost if none is given; of a view, a view of its base's.
+    """The tangent of a tensor at a level, by default the innermost; for a view, a view of its base's tangent.
 
-    Where forward mode is off no tensor has one.
+    With forward mode off, no tensor has one.
     """
     if not modes.forward_grad:
         return None
@@ -78,7 +78,7 @@ def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
 
 
 def _base(tensor: Tensor) -> Tensor | None:
-    """The tensor of whose tangent the tangent of a view is a view."""
+    """The tensor whose tangent a view's tangent is a view of."""
     view = tensor._view
     if view is None or view.dual is tensor:
         return None
@@ -100,7 +100,7 @@ def _same_place(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> None:
-    """Give a tensor a tangent: by writing to the one it has, or to its base's if it is a view."""
+    """Set a tensor's tangent: by writing to its current one, or to its base's if it is a view."""
     number = modes.dual_level if level is None else level
     have = tangent_of(tensor, number)
     base = _base(tensor)
@@ -119,9 +119,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
 
 
 def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A tangent that lies in memory as its tensor does, so that views of one are views of the other.
+    """A tangent with the memory layout of its tensor, so that views of one correspond to views of the other.
 
-    Where the tensor is a part of its storage, the tangent is the same part of one that is zero elsewhere: a view may
+    If the tensor is a part of its storage, the tangent is the same part of a storage that is zero elsewhere: a view may
     reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
     """
     g, storage = tensor._geometry_of(), tensor._storage
@@ -140,7 +140,7 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _node_name(plan: Planned, tangents: Graph) -> str:
-    """The name of the node of tangents: that of the last step of PyTorch's formula, which for a product is a sum."""
+    """The node name of tangents: that of the last step of PyTorch's formula, which for a product is a sum."""
     if isinstance(plan.operation.gradients.fused, str):
         return plan.operation.gradients.fused
     own = plan.graph.nodes
@@ -150,7 +150,7 @@ def _node_name(plan: Planned, tangents: Graph) -> str:
 
 
 def push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> None:
-    """Give the results of an operation the tangents that follow from its operands', the innermost level's first."""
+    """Compute the tangents of an operation's results from its operands', innermost level first."""
     innermost = modes.dual_level
     try:
         for level in range(innermost, -1, -1):
@@ -179,7 +179,7 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
 
 
 def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
-    """Give a tensor the tangent that ``step`` makes of another's, at a level."""
+    """Give a tensor the tangent that ``step`` computes from another's, at a level."""
     tangent = tangent_of(tensor, level)
     if tangent is not None:
         innermost, modes.dual_level = modes.dual_level, level - 1

@@ -1,4 +1,4 @@
-"""Levels of ``torch.func``, and tensors that cross from one into another.
+"""Levels of ``torch.func``, and tensors that cross between them.
 
 NOTE [Levels]
 ``vmap`` opens a level.  A tensor that crosses into it or out of it does so as a recorded step, so that gradients cross
@@ -54,7 +54,7 @@ def next_level() -> int:
 
 
 class mapping(Scope):
-    """Opens a level of ``vmap`` for a block."""
+    """Open a level of ``vmap`` for a block."""
 
     def __init__(self, size: int, randomness: str):
         self.given: Any = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
@@ -69,7 +69,7 @@ class mapping(Scope):
 
 
 class capturing(Scope):
-    """Opens a level for a function that is recorded: tensors from outside may not be written in the block."""
+    """Open a level for a function being recorded: tensors from outside may not be written in the block."""
 
     def values(self) -> dict[str, Any]:
         number = next(_numbers)
@@ -77,13 +77,13 @@ class capturing(Scope):
 
 
 def deriving() -> dict[str, Any]:
-    """What opens a level for a function that is differentiated: tensors from outside may not be written inside."""
+    """A block with a level for a function being differentiated: tensors from outside may not be written inside."""
     number = next(_numbers)
     return {"level": number, "derived": number}
 
 
 class below(Scope):
-    """Leaves the levels from a given one inwards for a block: what runs there sees whole batches."""
+    """Leave the levels from a given one inwards for a block: code there sees whole batches."""
 
     def __init__(self, level: MapLevel):
         self.level = level
@@ -109,7 +109,7 @@ def value_in(value: Any, level: MapLevel) -> Any:
 
 
 def value_out(value: Any, level: MapLevel) -> Any:
-    """A value inside as a whole batch; one that is not batched is repeated."""
+    """A value inside as a whole batch; an unbatched one is repeated."""
     if value.__class__ is not Batched or value.level < level.number:
         return _repeated(value, level.size)
     if value.level == level.number:
@@ -118,7 +118,7 @@ def value_out(value: Any, level: MapLevel) -> Any:
 
 
 def value_sum(value: Any, level: MapLevel) -> Any:
-    """The sum over the batch of a level; a value that is not batched there stays as it is."""
+    """The sum over the batch of a level; a value not batched there stays as it is."""
     if value.__class__ is not Batched or value.level < level.number:
         return value
     if value.level == level.number:
@@ -174,7 +174,7 @@ SAME_RANDOM = (
 
 
 def drawn(draw: Callable[[Ints], Any]) -> Any:
-    """Random numbers drawn by ``draw``, which takes the axes to put before its own.
+    """Random numbers drawn by ``draw``, which takes the axes to prepend to its own.
 
     Inside ``vmap`` there is an axis for each level that draws different numbers for each example.
 
@@ -269,7 +269,7 @@ class Sum(Crossing):
 
 
 def cross_in(tensor: Tensor, level: MapLevel) -> Tensor:
-    """A tensor whose first axis is the batch, as one of single examples."""
+    """A tensor whose first axis is the batch, as a tensor of single examples."""
     type = tensor_type(tensor._type.dtype, tensor._type.shape[1:])
     return _crossed(tensor, new_tensor(value_in(tensor._value(), level), type), level, MapIn, cross_in, level.number)
 
@@ -316,7 +316,7 @@ def _crossed(
 
 
 def lifted(operands: Sequence[Any]) -> Sequence[Any]:
-    """Operands with those that come from outside and have history lifted into the levels between."""
+    """The operands, those from outside with history lifted into the levels between."""
     if modes.capturing is not None:
         modes.capturing.operands(operands)
     if not modes.grad:
@@ -329,7 +329,7 @@ def lifted(operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def brought_in(tensor: Tensor) -> Tensor:
-    """A tensor as the innermost level sees it."""
+    """A tensor as seen at the innermost level."""
     if modes.grad and is_tracked(tensor):
         for level in modes.maps:
             if tensor._level < level.number:
@@ -346,7 +346,7 @@ INPLACE = (
 
 
 def check_write(tensor: Tensor, value: Any) -> None:
-    """Raise an error if a tensor from outside of a level would hold a value from inside."""
+    """Raise an error if a tensor from outside a level would hold a value from inside."""
     root = tensor if tensor._view is None else tensor._view.base
     if root._level < modes.capture:
         raise RuntimeError(

@@ -1,1 +1,1 @@
-"""First floor: what tensors are made of by type: dtypes, devices, sizes, formats, and how types are promoted."""
+"""First floor: dtypes, devices, sizes, memory formats, and type promotion."""

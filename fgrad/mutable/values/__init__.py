@@ -1,4 +1,4 @@
-"""Third floor: values of tensors: how graphs turn them into new ones, their batches, devices and sizes.
+"""Third floor: the values of tensors: running graphs on them, batched values, devices, memory limits.
 
 It uses ``types``, ``context``, ``layout``.
 """

@@ -1,4 +1,4 @@
-"""Batched values: arrays with an axis that the function that computes with them does not see.
+"""Batched values: arrays with a batch axis hidden from the function that computes with them.
 
 NOTE [Batching is below the tape]
 ``torch.func.vmap`` runs a function once for a whole batch.  Inside, a tensor's storage holds a *batched value*: an
@@ -10,7 +10,7 @@ Values of several levels nest, the innermost level outside: level numbers rise i
 always ``Batched(Batched(array, 1), 2)``.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fgrad.mutable.layout.geometry import Ints
 
@@ -20,10 +20,10 @@ class Batched:
 
     __slots__ = ("array", "level")
 
-    #: whether there has ever been one; as long as there has not, routines do not look for any
-    exist = False
+    #: whether one was ever made; until then, routines do not look for any
+    exist: ClassVar[bool] = False
 
-    #: the array with the batch in front; batched itself where levels nest
+    #: the array with the batch axis in front; batched itself if levels nest
     array: Any
     #: the number of the level
     level: int

@@ -1,6 +1,6 @@
-"""How much memory there is, and PyTorch's errors for tensors that would take more.
+"""The available memory, and PyTorch's errors for tensors that would need more.
 
-Sizes are checked before anything is computed with them: of what cannot be allocated, XLA ends the process.
+Sizes are checked before anything is computed: XLA aborts the process if an allocation fails.
 
 Source: PyTorch's ``c10/core/impl/alloc_cpu.cpp`` and ``aten/src/ATen/EmptyTensor.cpp``.
 """
@@ -21,13 +21,13 @@ from fgrad.seam import Graph
 
 #: the numbers that fit in 64 bits with a sign
 LARGEST = (1 << 63) - 1
-#: what a process can have if the system does not say: the addresses of today's processors
+#: the limit if the system reports none: the address space of today's processors
 ADDRESSES = 1 << 47
 
 
 @cache
 def memory() -> int:
-    """How many bytes can be allocated at once: as many as the machine has, as Linux has it by default."""
+    """How many bytes can be allocated at once: the machine's memory, as under Linux's default overcommit."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -35,7 +35,7 @@ def memory() -> int:
 
 
 def room() -> int:
-    """How many bytes this process can still allocate at once, where the system limits its addresses."""
+    """How many bytes this process can still allocate at once, if its address space is limited."""
     try:
         limit = re.search(r"Max address space +(\d+)", Path("/proc/self/limits").read_text())
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -48,7 +48,7 @@ def check_room(size: int, most: int | None = None) -> None:
     """Raise PyTorch's error for a number of bytes that cannot be allocated.
 
     Arguments:
-      most: how many can be, if not as many as the machine has.
+      most: the limit, if not the machine's memory.
 
     Raises:
       RuntimeError: it is negative, or more than that.
@@ -108,13 +108,13 @@ def number_of_elements(sizes: Ints) -> int:
 
 
 def check_storage(sizes: Ints, itemsize: int) -> None:
-    """Raise PyTorch's error for a new tensor that takes more memory than there is."""
+    """Raise PyTorch's error for a new tensor that needs more memory than there is."""
     check_room(storage_size(sizes, None, 0, itemsize))
 
 
 @frozen(eq=False)
 class Vast:
-    """Replaces a routine whose results fit in no memory: it runs on ``meta`` only, where nothing is computed."""
+    """Replaces a routine whose results exceed the memory: it runs on ``meta`` only, where nothing is computed."""
 
     routine: Routine
 
@@ -129,11 +129,11 @@ class Vast:
         return self.routine(values)
 
     def reading(self, readings: Any) -> "Vast":
-        """The same: it reads nothing."""
+        """Itself: it reads nothing."""
         return self
 
 
 def held(routine: Routine) -> Any:
-    """A routine, or a ``Vast`` where its results are too large for the machine's memory."""
+    """The routine, or a ``Vast`` if its results are too large for the machine's memory."""
     vast = any(t.size * t.dtype.itemsize > memory() for t in routine.graph.out_types)
     return Vast(routine) if vast else routine

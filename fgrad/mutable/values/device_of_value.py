@@ -1,4 +1,4 @@
-"""Where values lie: on the CPU, on an accelerator of JAX's, or nowhere (PyTorch's device ``meta``).
+"""The device of a value: the CPU, one of JAX's accelerators, or none (PyTorch's device ``meta``).
 
 NOTE [A value knows its place]
 A tensor's device is that of its value.  NumPy arrays and JAX's arrays on the CPU are on the CPU; an array on an
@@ -47,7 +47,7 @@ class Absent:
 
 
 class _Elsewhere:
-    """Whether any value ever lay elsewhere than on the CPU, or might."""
+    """Whether any value was ever, or might be, elsewhere than on the CPU."""
 
     exist = False
 
@@ -57,14 +57,14 @@ elsewhere: _Elsewhere = _Elsewhere()
 
 @functools.cache
 def accelerated() -> bool:
-    """Whether JAX computes elsewhere than on the CPU unless it is told to."""
+    """Whether JAX's default device is not the CPU."""
     found = jax.default_backend() != "cpu"
     elsewhere.exist = elsewhere.exist or found
     return found
 
 
 def on_cpu() -> Any:
-    """A block in which JAX computes on the CPU what is committed to no device."""
+    """A block in which the CPU is JAX's default device."""
     return jax.default_device(devices.jax_device(CPU)) if accelerated() else contextlib.nullcontext()
 
 
@@ -79,7 +79,7 @@ def accelerator_of(value: Any) -> Any:
 
 
 def place_of(value: Any) -> Device:
-    """The device of a value's elements; a value that is being recorded is on the CPU."""
+    """The device of a value's elements; a traced value counts as on the CPU."""
     if value.__class__ is Absent:
         return META
     found = None if value.__class__ is np.ndarray else accelerator_of(value)
@@ -87,7 +87,7 @@ def place_of(value: Any) -> Device:
 
 
 def placed(value: Any, where: Device) -> Any:
-    """A value, which is not being recorded, on a device.
+    """A concrete value moved to a device.
 
     Raises:
       NotImplementedError: it has no elements to be copied.

@@ -1,9 +1,9 @@
-"""The one place where operations get values: recorded graphs, and the policy by which they run.
+"""The one place where operations are evaluated: their recorded graphs run under the policy in force.
 
 NOTE [Evaluation is a policy]
 Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
 ``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs at once, on the
-back end that the policy in force says; see NOTE [Back ends in order].
+back end chosen by the policy in force; see NOTE [Back ends in order].
 
 NOTE [NumPy begets NumPy]
 A small routine runs on NumPy where all its values are NumPy arrays: results of other small routines, and small arrays
@@ -12,9 +12,9 @@ else everything that is computed from them would go to XLA, at ten times the cos
 as they are, ten times faster than JAX makes arrays of them.
 
 Results of large programs, and those of JAX's arrays, stay JAX arrays, even single numbers: converting one would block
-until the program is done, and JAX dispatches asynchronously.  So of what is small the values decide who computes, and
-not the time that something took, as of what is large: NOTE [Rent or buy].  Only what an optimiser has computed becomes
-NumPy's again where it is small: a step ends there, and the next one begins with it (``at_hand``).
+until the program is done, and JAX dispatches asynchronously.  So for small graphs the kind of the values decides which
+back end computes, for large ones measured time does: NOTE [Rent or buy].  Only small results of an optimiser become
+NumPy arrays again: a step ends there, and the next one begins with them (``at_hand``).
 
 NOTE [64-bit values beside JAX's flag]
 PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
@@ -57,37 +57,37 @@ from fgrad.seam import (
     with_x64,
 )
 
-#: gives a context to run in where NumPy is silent; every operation asks for one
+#: makes a context in which NumPy does not warn; every operation needs one
 _silent = SILENT.copy
 
-#: the classes of concrete arrays; JAX's as they are met
+#: the classes of concrete arrays; JAX's are added as they occur
 _ARRAYS: set[type] = {np.ndarray}
 
-#: the places of inputs that are read out of storages, and how
+#: the positions of inputs that are read from whole storages, with their readings
 Readings = tuple[tuple[int, Reading], ...]
 
 
 class Routine(Executable):
-    """A graph that runs on the values of tensors: arrays anywhere, batched arrays, and tracers."""
+    """A graph that runs on the values of tensors: arrays on any device, batched arrays, and tracers."""
 
     __slots__ = ("passed", "constant", "wide", "small", "_reading")
 
     def __init__(self, graph: Graph, pace_of: PaceOf = operations):
-        #: of a graph that does nothing, which inputs are its outputs: values are immutable, and so they may be shared
+        #: for a graph without nodes, which inputs are its outputs: values are immutable, so they may be shared
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
         self.wide: bool = any(t.dtype in WIDE for t in graph.types) or any(
             isinstance(node.op.primitive, Region) for node in graph.nodes
         )
-        #: whether what it makes of NumPy's arrays is NumPy's, whoever computes it
+        #: whether its results from NumPy arrays are NumPy arrays, whatever the back end
         self.small: bool = False
         self._reading: dict[Readings, Routine] = {}
         super().__init__(graph, pace_of)
 
     def stop(self) -> None:
         super().stop()
-        #: what a graph that NumPy runs gives that reads no input: the same arrays each time
+        #: the results of a graph that NumPy runs and that reads no input: the same arrays each time
         self.constant: Sequence[Any] | None = None
 
     def begin(self) -> None:
@@ -95,17 +95,17 @@ class Routine(Executable):
         self.small = max([t.size for t in self.graph.types], default=0) <= self._pace_of(active()).numpy_kept_size
         if self.numpy is not None and not _reads_inputs(self.graph):
             constant = self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
-            self.numpy = lambda values: constant
+            self.numpy: Any = lambda values: constant
 
     @property
     def kept(self) -> bool:
-        """Whether NumPy runs it for good, or nothing has to be run."""
+        """Whether NumPy runs it permanently, or nothing has to run."""
         if not self.begun:
             with_x64(self.begin)
         return self.numpy is not None or self.passed is not None
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
-        # what runs at every operation: NumPy's arrays are on the CPU, wherever others may be
+        # the hot path: NumPy arrays are on the CPU, wherever others may be
         run = self.numpy
         if run is not None:
             for x in args:
@@ -117,7 +117,7 @@ class Routine(Executable):
         return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run where the values lie: see NOTE [A value knows its place]."""
+        """Run on the values' device: see NOTE [A value knows its place]."""
         for x in values:
             if x.__class__ is Absent:
                 return [Absent(t.shape, t.dtype) for t in self.graph.out_types]
@@ -125,7 +125,7 @@ class Routine(Executable):
         if target is None:
             with on_cpu():
                 return self._here(values)
-        # what is committed to no device goes along with the others
+        # uncommitted arrays follow the others
         beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
         with jax.default_device(target):
             outs = self._here(beside)
@@ -170,7 +170,7 @@ class Routine(Executable):
         return super().__call__(values)
 
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
-        # the graph serves every line, and has none; backward belongs to the line of its node
+        # the graph is shared by all lines, and has none; backward belongs to the line of its node
         node = modes.evaluating
         return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
 
@@ -181,9 +181,9 @@ class Routine(Executable):
         return outs  # see NOTE [NumPy begets NumPy]
 
     def reading(self, readings: "Readings") -> "Routine":
-        """The routine that reads some of its inputs out of whole storages, in another order: no copy is made of them.
+        """The routine that reads some inputs from whole storages in another order, without copying them.
 
-        XLA reads a transposed factor of a matrix product where it lies, for one.
+        XLA reads a transposed matrix factor in place, for one.
         """
         found = self._reading.get(readings)
         if found is None:
@@ -209,7 +209,7 @@ def _reads_inputs(graph: Graph) -> bool:
     return any(i in read for i in range(len(graph.in_types)))
 
 
-#: how many routines are kept in their batched forms
+#: how many batched routines are kept
 BATCHED_KEPT = 1 << 14
 
 
@@ -224,7 +224,7 @@ def _run_batched(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
 
 @lru_cache(BATCHED_KEPT)
 def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
-    """The routine with a batch in front of some of its inputs and of all of its outputs."""
+    """The routine with a batch axis in front of some of its inputs and all of its outputs."""
     graph = routine.graph
     axes = tuple([0 if m else None for m in mapped])
     types = [array_type((size, *t.shape), t.dtype) if m else t for t, m in zip(graph.in_types, mapped, strict=True)]
@@ -233,17 +233,17 @@ def _batched(routine: Routine, mapped: tuple[bool, ...], size: int) -> Routine:
 
 
 def recorded(function: Callable[..., Sequence[Any]], types: Sequence[ShapedArray]) -> Graph:
-    """The graph of a function of arrays, recorded on types, without lines: it serves every line that runs it."""
+    """The graph of a function of arrays, recorded on types; it has no source lines, since all lines share it."""
     return unsourced(with_x64(stage_closed, function, types))
 
 
 def array_type(shape: tuple[int, ...], dtype: Any) -> ShapedArray:
-    """The type of an array, as graphs have it."""
+    """The type of an array, as used in graphs."""
     return ShapedArray(shape, np.dtype(dtype))
 
 
 def is_abstract(value: Any) -> bool:
-    """Whether a value is being recorded or traced, or has no elements, so that these need not be known."""
+    """Whether a value is traced or on ``meta``, so that its elements are not known."""
     return isinstance(value, Tracer | Batched | Absent)
 
 
@@ -253,10 +253,10 @@ def concrete(value: Any) -> np.ndarray:
 
 
 def counted(value: Any, refusal: str) -> np.ndarray:
-    """The elements of a value, from which the shape of a result follows.
+    """The elements of a value that determine the shape of a result.
 
     Raises:
-      RuntimeError: ``refusal``; under ``vmap`` each example would have a shape of its own.
+      RuntimeError: ``refusal``; under ``vmap``, where each example's shape would differ.
     """
     if value.__class__ is Batched:
         raise RuntimeError(f"vmap: {refusal}")
@@ -264,7 +264,7 @@ def counted(value: Any, refusal: str) -> np.ndarray:
 
 
 def dynamic(function: str) -> str:
-    """Why a function whose result has a shape of its own for each example is refused."""
+    """The message that refuses a function whose result shape differs between examples."""
     return (
         f"We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{function}. "
         "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
@@ -275,21 +275,21 @@ def constant(value: np.ndarray) -> Any:
     """A NumPy array, copied, as a value: see NOTE [NumPy begets NumPy]."""
     if value.size > NUMPY_SIZE:
         return _put(value)
-    accelerated()  # who makes the first value finds out where JAX computes: importing starts no backend
+    accelerated()  # the first value determines JAX's default device: importing must not start a backend
     kept = np.array(value, order="C")
     kept.setflags(write=False)
     return kept
 
 
 def at_hand(value: Any, size: int) -> Any:
-    """A value of so many elements; a small one of JAX's as NumPy has it, for which its program is waited for."""
+    """A value of this many elements; a small JAX array as a NumPy array, waiting for its program."""
     if value.__class__ in _ARRAYS and value.__class__ is not np.ndarray and size <= NUMPY_SIZE and in_memory(value):
         return np.asarray(value)
     return value
 
 
 def as_jax(value: Any) -> Any:
-    """A value as JAX has it: an array, or what is being recorded or traced."""
+    """A value for JAX: a JAX array or a tracer."""
     return _put(value) if isinstance(value, np.ndarray) else value
 
 
@@ -298,9 +298,9 @@ def _put(value: np.ndarray) -> Any:
         return with_x64(copied, value)
 
 
-#: arrays from the user with more elements than this are given to JAX at once
+#: the user's arrays with more elements than this are passed to JAX at once
 NUMPY_SIZE = 1 << 17
-#: arrays of one number are kept up to this many elements, and so many of them
+#: constant-filled arrays are cached up to this many elements, and so many of them
 FILLED_SIZE, FILLED_KEPT = 4096, 256
 
 

@@ -1,4 +1,4 @@
-"""Copying into a tensor: ``copy_``, and the tensors given as ``out=``, which are resized if need be."""
+"""Copying into a tensor: ``copy_`` and ``out=``, which resizes the tensor if necessary."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from fgrad.mutable.write.inplace import apply_inplace
 
 
 def kept_strides(tensor: Tensor) -> Ints | None:
-    """The strides that ``preserve_format`` gives a copy: the same if they are dense, else in the same order."""
+    """The strides of a copy under ``preserve_format``: the same if dense, else in the same order."""
     if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
         return None
     g = tensor._geometry_of()
@@ -33,7 +33,7 @@ def kept_strides(tensor: Tensor) -> Ints | None:
 
 
 def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
-    """Warn where elements lose their imaginary parts."""
+    """Warn that elements lose their imaginary parts."""
     if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
         warn("Casting complex values to real discards the imaginary part", UserWarning)
 
@@ -49,7 +49,7 @@ def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
 
 
 def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
-    """The error of an operation that cannot write a source of a shape to a tensor of another."""
+    """The error for a source that does not broadcast to the written tensor's shape."""
     if (error := mismatch(shape, source)) is not None:
         return error
     broadcast = np.broadcast_shapes(shape, source)
@@ -62,7 +62,7 @@ COPY = Operation(
 
 
 def copied_into(tensor: Tensor, source: Tensor) -> Tensor:
-    """Write the elements of another tensor, broadcast and converted, into this one, which is returned."""
+    """Copy another tensor, broadcast and converted, into this one, and return this one."""
     warn_of_imaginary(source, tensor._type.dtype)
     if elsewhere.exist and source.device != tensor.device:
         source = source.to(tensor.device)
@@ -70,7 +70,7 @@ def copied_into(tensor: Tensor, source: Tensor) -> Tensor:
 
 
 def write_out(target: Tensor, result: Tensor) -> None:
-    """Write a result to a tensor given as ``out=``, which takes its shape and, if that is new, its strides."""
+    """Write a result to an ``out=`` tensor, which takes on its shape and, if resized, its strides."""
     old = target._type.shape
     shape = result._type.shape
     if target._type.numel and target._type.shape != shape:
@@ -81,7 +81,7 @@ def write_out(target: Tensor, result: Tensor) -> None:
             "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
             "with t.resize_(0).",
         )
-    # a function that is differentiated may write to what it captures in this way, in PyTorch too
+    # a function being differentiated may write to captured tensors this way, as in PyTorch
     derived, modes.derived = modes.derived, 0
     try:
         written = resized(target, shape)
@@ -95,14 +95,14 @@ def write_out(target: Tensor, result: Tensor) -> None:
 
 
 def resized(target: Tensor, shape: Ints) -> Tensor:
-    """A tensor given as ``out=``, in the shape that is to be written."""
+    """An ``out=`` tensor, in the shape of the result."""
     if target._type.shape != shape:
-        resize(target, shape, contiguous_strides(shape))  # the write that follows is the one change that counts
+        resize(target, shape, contiguous_strides(shape))  # only the write that follows is counted
     return target
 
 
 def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
-    """Lay other sizes over a tensor's storage, which grows if need be."""
+    """Give a tensor other sizes on its storage, which grows if necessary."""
     offset, dtype = tensor._geometry_of().offset, tensor._type.dtype
     need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
     if need > tensor._storage.count:

@@ -65,7 +65,7 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
 
 
 def check_written(tensor: Tensor, *others: Any) -> None:
-    """``check_inplace`` of an operation's operands, which PyTorch checks before it looks at their elements."""
+    """``check_inplace`` for an operation's operands, which PyTorch checks before it looks at their elements."""
     if not modes.grad:
         return
     tracked = normal = False
@@ -74,15 +74,15 @@ def check_written(tensor: Tensor, *others: Any) -> None:
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 tracked = True
             normal = normal or not x._inference
-    # whether autograd is asked where all are inference tensors, the operation knows: see ``has_normal``
+    # for inference tensors alone, the operation decides whether autograd is involved: see ``has_normal``
     if tracked and normal:
         check_inplace(tensor, True)
 
 
 def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
-    """Raise PyTorch's error if a function that is differentiated is about to write a tensor from outside of it.
+    """Raise PyTorch's error if a function being differentiated is about to write a tensor from outside.
 
-    A capture is told of the write.  ``overload`` is PyTorch's name of the operation's overload, if it has several.
+    A capture is notified of the write.  ``overload`` is PyTorch's name of the overload, if there are several.
     """
     if modes.capturing is not None:
         modes.capturing.meet(tensor)
@@ -99,7 +99,7 @@ def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
 
 
 def check_view(tensor: Tensor, what: str) -> None:
-    """Raise PyTorch's error if a view is of a kind that may not be written, or whose base may not."""
+    """Raise PyTorch's error if a view, or its base, may not be written."""
     view = tensor._view
     assert view is not None
     if view.creation == "default":
@@ -135,7 +135,7 @@ _WHY_NOT = {
 
 
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
-    """Run an operation and write its result into its first operand, which is returned."""
+    """Run an operation, write its result into its first operand, and return that."""
     tensor: Tensor = operands[0]
     if modes.level:
         check_captured(tensor, operation.name, operation.writing.overload(operands))
@@ -144,7 +144,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     plan = operation.planned(types, params, tensor._type)
     value = _computed(plan, operands, shared)
     source = visible(sys._getframe(2))
-    # integers get a history, though from no copy: see NOTE [Integers with a history]
+    # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
     kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
     node = node_of(plan, operands, tensor, source) if recorded and modes.grad and kept else None
     if modes.dual_level >= 0:
@@ -156,9 +156,9 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
 
 
 def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[OperandType, ...], bool, bool]:
-    """Refuse a write that is not allowed.
+    """Check that a write is allowed.
 
-    Gives the types of the operands, whether the write is recorded, and whether other operands share the memory.
+    Returns the types of the operands, whether the write is recorded, and whether other operands share the memory.
     """
     tensor: Tensor = operands[0]
     recorded = shared = False
@@ -186,11 +186,11 @@ def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[Opera
 
 
 def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
-    """The elements that an operation writes to its first operand; ``shared`` says that others show its memory."""
+    """The elements that an operation writes to its first operand; ``shared``: other operands share its memory."""
     tensor: Tensor = operands[0]
     operation, geometry = plan.operation, tensor._geometry
     overlap, routine = operation.writing.overlap, plan.routine
-    # a part that is overwritten entirely need not be read
+    # elements that are overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
     if geometry is not None and overlap is not unchecked and not nested(geometry.sizes, geometry.strides):
         own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
@@ -209,12 +209,12 @@ def _has_history(x: Any) -> bool:
     return isinstance(x, Tensor) and is_tracked(x)
 
 
-#: the bytes that a kernel handles at once
+#: the bytes that a vectorised kernel handles at once
 _REGISTERS = 64
 
 
 def _in_sequence(plan: Planned, operands: Sequence[Any]) -> Any:
-    """The routine for operands that show a part of the memory that is written; None if there are none."""
+    """The routine for operands that overlap the written memory; None if there are none."""
     tensor = operands[0]
     storage = tensor._storage
     shared = [i for i, x in enumerate(operands) if isinstance(x, Tensor) and x._storage is storage and x is not tensor]
@@ -223,7 +223,7 @@ def _in_sequence(plan: Planned, operands: Sequence[Any]) -> Any:
     written = tensor._geometry_of()
     read = {i: expanded(operands[i]._geometry_of(), written.sizes) for i in shared}
     along = min(range(len(written.sizes)), key=lambda axis: written.strides[axis], default=None)
-    # one element that stands for a row is read once where the row fills the processor's registers
+    # an element broadcast along a row is read only once if the row fills a vector register
     in_registers = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
     read = {
         i: g for i, g in read.items() if g != written and not (in_registers and (along is None or not g.strides[along]))
@@ -242,10 +242,10 @@ def write(
 ) -> None:
     """Replace a tensor's elements, count the write, and make ``node`` part of its history.
 
-    ``source`` is the user's line, where it has been looked for already.
+    ``source`` is the user's line, if already known.
 
     Raises:
-      RuntimeError: an inference tensor is written outside of inference mode; as in PyTorch, it has been written then.
+      RuntimeError: an inference tensor is written outside inference mode; as in PyTorch, after the write.
     """
     if modes.level:
         check_captured(tensor, operation)
@@ -269,7 +269,7 @@ def write(
 
 
 class Before:
-    """What a tensor was before a write, which is made whole or, where a signal comes, not at all (NOTE [Signals])."""
+    """The state of a tensor before a write, so that a write interrupted by a signal can be undone (NOTE [Signals])."""
 
     __slots__ = ("tensor", "root", "written", "looks", "makers", "retains")
 
@@ -278,10 +278,16 @@ class Before:
         self.tensor: Tensor = tensor
         root = tensor if view is None else view.base
         self.root: Tensor = root
-        self.written = tensor._storage.array, tensor._counter.value
-        self.looks = tensor._geometry, tensor._type, None if view is None else view.version
-        self.makers = [(x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)]
-        #: where gradients are retained
+        self.written: tuple[Any, int] = tensor._storage.array, tensor._counter.value
+        self.looks: tuple[Geometry | None, TensorType, int | None] = (
+            tensor._geometry,
+            tensor._type,
+            None if view is None else view.version,
+        )
+        self.makers: list[tuple[Tensor, Node | None, int, dict[int, Any] | None]] = [
+            (x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)
+        ]
+        #: the nodes that retain gradients, with their former tables
         self.retains: list[tuple[Node, dict[int, Any]]] = [
             (node, dict(node.retains))
             for x, node, _, _ in self.makers
@@ -301,13 +307,13 @@ class Before:
 
 
 def check_inference(tensor: Tensor) -> None:
-    """Raise PyTorch's error if an inference tensor is changed outside of inference mode."""
+    """Raise PyTorch's error if an inference tensor is changed outside inference mode."""
     if tensor._inference and not modes.inference:
         raise RuntimeError(INFERENCE)
 
 
 def save_outputs(node: OperationNode, tensor: Tensor) -> None:
-    """Save the written tensor, where backward reads the operation's result."""
+    """Save the written tensor, if backward reads the operation's result."""
     plan = node.plan
     for k in node.pullback.outputs:
         written = tensor._node if tensor._view is not None else None
@@ -315,7 +321,7 @@ def save_outputs(node: OperationNode, tensor: Tensor) -> None:
 
 
 def rebase(tensor: Tensor, node: Node) -> None:
-    """Make a node the ``grad_fn`` of a tensor just written; for a view, that of its base, through ``CopySlices``."""
+    """Make a node the ``grad_fn`` of a tensor just written; for a view, of its base, through ``CopySlices``."""
     view = tensor._view
     if view is None:
         make(tensor, node)
@@ -378,7 +384,7 @@ class CopySlices(Node):
         return input_grads
 
     def release(self, source: RawSource | None = None) -> None:
-        # what the function saved stays: a backward through gradients may still need it
+        # the function's saved values stay: a double backward may still need them
         self.function = None
 
 
@@ -397,5 +403,5 @@ def renew(tensor: Tensor) -> None:
     base = view.base
     start, params = located(base._geometry_of(), tensor._geometry_of())
     plan = AS_STRIDED.planned((base._type, int), params, None)
-    # a base that needs no gradient has lost one by now: the node is there, and leads nowhere
+    # a base that no longer requires grad: the node exists, and leads nowhere
     make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))

@@ -1,6 +1,6 @@
-"""The table of NumPy kernels: what computes each primitive, and how closely it agrees with the compiled program.
+"""The table of NumPy kernels: how each primitive is computed, and how closely that agrees with the compiled program.
 
-What nearly every program needs is imported at once, the other kernels when one of their rows is first asked for.
+The most common kernels are imported at once, the others when one of their rows is first used.
 """
 
 from fgrad.run.kernels import elementwise as _elementwise, movement as _movement, reduction as _reduction  # noqa: F401

@@ -1,16 +1,16 @@
-"""What the table says of an operation: what NumPy computes, what it costs, and how nearly it agrees with XLA.
+"""A row of the table: what NumPy computes, what it costs, and how closely it agrees with XLA.
 
 NOTE [Two readings of a kernel]
 ``compute`` keeps subnormal numbers, as PyTorch does; the mutable layer runs on it.  XLA's arithmetic flushes them to
-zero, operands and results, and tells the two zeros apart in ``max`` and ``min``; ``as_xla`` does so too, and the
-functional layer runs on it.  Where a kernel is ``exact``, this gives XLA's very bits: it moves elements, or does
-arithmetic that IEEE 754 fixes to the last bit.  Elsewhere (sums, products of matrices, functions such as ``exp``) the
-two agree up to rounding.  Which kernels run a graph is the policy's to say, see NOTE [Back ends in order].
+zero, operands and results, and tells the two zeros apart in ``max`` and ``min``; ``as_xla`` does the same, and the
+functional layer runs on it.  If a kernel is ``exact``, this gives XLA's bits: it moves elements, or does arithmetic
+that IEEE 754 fixes to the last bit.  Otherwise (sums, matrix products, functions such as ``exp``) the two agree up to
+rounding.  The policy says which kernels run a graph, see NOTE [Back ends in order].
 
 NOTE [What NumPy costs more]
-A compiled program goes through an array once for all its operations, with several threads; NumPy goes through it for
-each operation with one, but begins at once.  Each row therefore says by how much NumPy takes longer for an element,
-from what was measured on two cores; matrix products, on which both spend the same time, cost nothing.
+A compiled program makes one pass over an array for all its operations, with several threads; NumPy makes one pass per
+operation with one thread, but has no overhead to start.  So each row says how much longer NumPy takes per element, as
+measured on two cores; matrix products, on which both take the same time, cost nothing extra.
 """
 
 from collections.abc import Callable
@@ -29,10 +29,10 @@ INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits
 BOOL = np.dtype(bool)
 REALS = FLOATS | INTEGERS
 ORDERED = REALS | {BOOL}
-#: the types of which there are kernels at all: complex numbers are only moved
+#: the dtypes that have kernels at all: complex numbers are only moved
 SUPPORTED: frozenset[np.dtype[Any]] = ORDERED | {np.dtype("complex64"), np.dtype("complex128")}
 
-#: nanoseconds an element, see NOTE [What NumPy costs more]: of views, arithmetic, elements put elsewhere, functions
+#: extra nanoseconds per element, see NOTE [What NumPy costs more]: views, arithmetic, movements, functions
 FREE, ARITHMETIC, MOVED, FUNCTION, SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
 
 _TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
@@ -40,26 +40,26 @@ _TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
 
 @frozen
 class Kernel:
-    """An operation as a computation on NumPy arrays; of several results it gives a list."""
+    """An operation as a computation on NumPy arrays; several results are a list."""
 
     compute: Compute
     #: the same with XLA's zeros and subnormal numbers, see NOTE [Two readings of a kernel]
     as_xla: Compute
-    #: nanoseconds that an element takes more than in a compiled program
+    #: extra nanoseconds per element, compared with a compiled program
     excess: float = ARITHMETIC
-    #: whether it is one of each element, so that it goes along with NumPy's broadcasting
+    #: whether it is elementwise, so that NumPy's broadcasting applies
     elementwise: bool = False
     #: whether ``as_xla`` gives the bits of JAX's primitive
     exact: bool = True
-    #: the shape of what is computed, if it has still to be broadcast to that of the result
+    #: the shape of the computed array, if it must still be broadcast to the result's shape
     shape: tuple[int, ...] | None = None
-    #: of a product of two matrices, the computation of its transpose: that of the factors in the other order
+    #: for a product of two matrices, the computation of its transpose: the transposed factors in the other order
     transposed: Compute | None = None
 
 
-#: the kernel of an operation; None where it has none
+#: the kernel of an operation; None if it has none
 Entry = Callable[[Op], Kernel | None]
-#: which kernel an operation has; None where it should be left to JAX
+#: chooses the kernel of an operation; None if it should be left to JAX
 KernelOf = Entry
 
 #: by the name of a primitive; filled by the files of kernels
@@ -84,7 +84,7 @@ def kernel_as_xla(op: Op) -> Kernel | None:
 
 
 def exact_kernel(op: Op) -> Kernel | None:
-    """The kernel that gives the very bits of JAX's primitive."""
+    """The kernel that gives the bits of JAX's primitive."""
     row = kernel_as_xla(op)
     return row if row is not None and row.exact else None
 

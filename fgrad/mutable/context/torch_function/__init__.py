@@ -1,1 +1,1 @@
-"""The protocol ``__torch_function__``: classes and modes that answer calls in place of the library."""
+"""The ``__torch_function__`` protocol: classes and modes that override calls of the library."""

@@ -1,16 +1,16 @@
-"""How a call is handed to ``__torch_function__``: of a class of one of its arguments, or of a mode.
+"""Dispatch of calls to ``__torch_function__``, of an argument's class or of a mode.
 
 NOTE [Overriding]
-Each public function, method and attribute of tensors is entered through ``overridable`` (``wrap.py``).  A call
-looks whether anybody wants to answer it in the function's place: a mode of the thread first, then the arguments whose
-classes have a ``__torch_function__``, subclasses before their superclasses and otherwise from left to right.  What they
-are given is the very object that the user called (``func is torch.add``), so that handlers can be kept in a dict.
-Functions inside of fgrad call each other through the same entrances; nobody answers there, for a handler runs with its
-mode taken off, and the default handler with all classes passed over.
+Each public function, method and attribute of tensors is wrapped by ``overridable`` (``wrap.py``).  A call first looks
+for a handler that overrides it: the thread's modes first, then the arguments whose classes have a
+``__torch_function__``, subclasses before their superclasses and otherwise from left to right.  Handlers are passed the
+very object that the user called (``func is torch.add``), so they can look it up in a dict.
 
-That no argument has a handler is clear from the arguments' classes, nearly always (``plain``).  Operators and
-attributes do not even look at these: ``watch.on`` says whether there is a class of tensors or a mode that could want to
-answer.
+Functions inside fgrad call each other through the same wrappers; nothing overrides these calls, since a handler runs
+with its mode disabled, and the default handler with all classes disabled.
+
+The arguments' classes nearly always show that none has a handler (``plain``).  Operators and attributes do not even
+look at these: ``watch.on`` says whether there is any tensor class with a handler, or any mode.
 """
 
 import inspect
@@ -33,7 +33,7 @@ from fgrad.mutable.types.size import Size
 
 HANDLER = "__torch_function__"
 
-#: classes without a handler, which make up nearly all arguments; ``Tensor`` and ``Parameter`` enter themselves
+#: classes without a handler, those of nearly all arguments; ``Tensor`` and ``Parameter`` add themselves
 plain: set[type] = {NoneType, bool, int, float, complex, str, slice, type(...), dtype, device, Size, np.ndarray}
 
 _SEQUENCES = (list, tuple)
@@ -43,26 +43,26 @@ ALL, MODES, NOBODY = range(3)
 
 
 class Watch:
-    """Whether anybody could want to answer a call on tensors."""
+    """Whether any handler could override a call on tensors."""
 
     __slots__ = ("on", "subclasses", "threads", "lock")
 
     def __init__(self) -> None:
         self.on = False
-        #: whether there is a class of tensors that has a handler
+        #: whether there is a tensor class with a handler
         self.subclasses = False
-        #: the threads that are in modes, and perhaps some that have left them since
+        #: the threads in modes, and possibly some that have left them
         self.threads: set[int] = set()
-        # a signal handler may ask while it is held
+        # reentrant: a signal handler may acquire it while it is held
         self.lock: AbstractContextManager[Any] = threading.RLock()
 
     def subclass(self) -> None:
-        """A class of tensors with a handler was made."""
+        """Note that a tensor class with a handler was made."""
         self.subclasses: bool = True
         self.on = True
 
     def enter(self) -> None:
-        """This thread is about to enter a mode."""
+        """Note that this thread is about to enter a mode."""
         with self.lock:
             self.threads.add(threading.get_ident())
             self.on = True
@@ -83,7 +83,7 @@ watch: Watch = Watch()
 
 
 def cast(override: "Override", function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function, with its arguments cast where ``torch.autocast`` wants it."""
+    """Call a function, with its arguments cast as ``torch.autocast`` prescribes."""
     casting = modes.casting
     if casting is None or override.autocast is None:
         return function(*args, **kwargs)
@@ -91,7 +91,7 @@ def cast(override: "Override", function: Callable[..., Any], args: Sequence[Any]
 
 
 class _Disabled:
-    """The handler of classes that have none: see ``torch._C._disabled_torch_function_impl``."""
+    """The handler of classes without overrides: see ``torch._C._disabled_torch_function_impl``."""
 
     __slots__ = ()
 
@@ -103,12 +103,12 @@ class _Disabled:
         return "<built-in function _disabled_torch_function_impl>"
 
 
-#: an object and no function, so that it stays itself when it is asked of a tensor
+#: not a function, so that attribute access on a tensor does not bind it
 disabled_torch_function_impl: _Disabled = _Disabled()
 
 
 class _Level(Scope):
-    """A context manager that sets who is asked in this thread."""
+    """A context manager that sets which handlers are active in this thread."""
 
     who: int
 
@@ -117,7 +117,7 @@ class _Level(Scope):
 
 
 class DisableTorchFunctionSubclass(_Level):
-    """Inside, no class of an argument is asked; modes are.
+    """Inside, handlers of argument classes are disabled; modes stay active.
 
     >>> import fgrad.torch as torch
     >>> class Mine(torch.Tensor): ...
@@ -133,7 +133,7 @@ class DisableTorchFunctionSubclass(_Level):
 
 
 class DisableTorchFunction(_Level):
-    """Inside, neither classes of arguments nor modes are asked.
+    """Inside, handlers of argument classes and modes are both disabled.
 
     >>> import fgrad.torch as torch
     >>> class Mine(torch.Tensor): ...
@@ -177,9 +177,9 @@ def overrides(value: Any) -> bool:
 
 
 def overloaded(values: Iterable[Any], tensors: bool = False) -> list[Any]:
-    """One argument of each class that has a handler, in the order in which they are asked.
+    """One argument of each class with a handler, in the order in which they are called.
 
-    ``tensors`` says that plain tensors count too, as for PyTorch's functions written in Python.
+    With ``tensors``, plain tensors count too, as for PyTorch's functions written in Python.
     """
     overriders: list[Any] = []
     for value in values:
@@ -233,36 +233,36 @@ def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 
 class Rule(Enum):
-    """Which of PyTorch's ways to hand over a call a function has."""
+    """How PyTorch dispatches a function's calls."""
 
-    #: a function written in C++: arguments as they were given, classes of the arguments that have a handler
+    #: a function written in C++: arguments as passed, and the argument classes with a handler
     PARSED = 1
-    #: a method in C++ of no arguments, or an attribute: the class of the tensor itself, whatever it is
+    #: a method in C++ without arguments, or an attribute: the tensor's own class, whatever it is
     OWN = 2
     #: a function written in Python: defaults filled in, classes of all arguments that are tensors
     WRITTEN = 3
-    #: a method written in Python, of which the tensor alone is asked
+    #: a method written in Python, where only the tensor's class counts
     METHOD = 4
     #: as ``WRITTEN`` with all arguments by name: those of ``torch.nn.init``
     NAMED = 5
-    #: only modes are asked
+    #: modes only
     FACTORY = 6
 
 
-#: the rules of what PyTorch has written in Python
+#: the rules of functions that PyTorch has in Python
 IN_PYTHON = frozenset((Rule.WRITTEN, Rule.METHOD, Rule.NAMED))
 
 
 @frozen(eq=False)
 class Override:
-    """How calls of one function are handed over."""
+    """How calls of one function are dispatched."""
 
-    #: what the error calls it
+    #: its name in error messages
     name: str
     rule: Rule = Rule.PARSED
-    #: for what PyTorch has written in Python, the function whose parameters the arguments are handed over by
+    #: for functions that PyTorch has in Python, the function whose signature decides how arguments are passed
     like: Callable[..., Any] | None = None
-    #: what ``torch.autocast`` does with the arguments, in words of its own; None for nothing
+    #: what ``torch.autocast`` does with the arguments, by its name of the policy; None for nothing
     autocast: Any = None
 
     @cached_property
@@ -270,10 +270,10 @@ class Override:
         return None if self.like is None else inspect.signature(self.like)
 
     def ask(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a mode or the class of an argument answers.
+        """The result of a mode or of an argument class that overrides the call.
 
         Raises:
-          TypeError: nobody has an answer.
+          TypeError: all handlers returned ``NotImplemented``.
         """
         in_python = self.signature is not None
         if self.signature is not None:
@@ -288,7 +288,7 @@ class Override:
 
 
 def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, in_python: bool) -> Any:
-    """Ask the innermost mode, then the arguments with handlers, to answer a call (function, types, arguments)."""
+    """Pass a call (function, types, arguments) to the innermost mode, then to the arguments' handlers."""
     mode = modes.handlers[-1] if modes.handlers else None
     if mode is not None:
         result = _ask_mode(mode, call)
@@ -314,7 +314,7 @@ def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
         )
     stack = modes.handlers
     try:
-        modes.handlers = stack[:-1]  # what the mode calls goes on to the mode around it
+        modes.handlers = stack[:-1]  # calls made by the mode go to the mode around it
         return handler(*call)
     finally:
         modes.handlers = stack
@@ -327,7 +327,7 @@ _PLAIN_METHOD = (
 
 
 def _nobody(name: str, overriders: Sequence[Any], mode: Any, in_python: bool) -> str:
-    """PyTorch's error for a call that all handlers refused."""
+    """PyTorch's error for a call that no handler implements."""
     if in_python:
         text = (
             f"no implementation found for '{name}' on types that implement {HANDLER}: {[type(x) for x in overriders]}"
@@ -344,7 +344,7 @@ def _nobody(name: str, overriders: Sequence[Any], mode: Any, in_python: bool) ->
 def _filled(
     signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any], named: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as PyTorch's functions in Python hand them over: those that have a default by name, the others not."""
+    """Arguments as PyTorch's Python functions pass them on: those with a default by keyword, the others by position."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     positional: list[Any] = []

@@ -1,4 +1,4 @@
-"""The entrances through which users call functions, operators and attributes.
+"""The wrappers through which users call functions, operators and attributes.
 
 See NOTE [Overriding] in ``protocol.py``.
 """
@@ -23,13 +23,13 @@ def overridable(
     like: Callable[..., Any] | None = None,
     autocast: Any = None,
 ) -> Any:
-    """A function as users call it: modes and the classes of its arguments are asked first.
+    """Wrap a function for users: modes and the classes of its arguments may override it.
 
     Arguments:
-      function: what answers where nobody else does.
-      name: what the error calls it, with PyTorch's namespace in front ("torch.add").
-      called: gives the function that is handed over, where that is another one.
-      like: has the parameters by which arguments are handed over, where those of ``function`` are not PyTorch's.
+      function: the implementation.
+      name: its name in errors, with PyTorch's namespace ("torch.add").
+      called: gives the function that handlers are passed, if that is another one.
+      like: has PyTorch's signature, if that of ``function`` differs.
       autocast: what ``torch.autocast`` does with its arguments.
     """
     plainly = raw(function)
@@ -64,18 +64,18 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
     return public
 
 
-#: where functions stand whose errors PyTorch gives a name without it
+#: the namespaces that PyTorch leaves out in errors
 _UNNAMED = re.compile(r"torch\.(Tensor\.|nn\.functional\.|nn\.init\.|functional\.)?")
 
 
 def no_tensor(
     error: Exception, function: Callable[..., Any], override: Override, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> TypeError | None:
-    """PyTorch's error, where a function has asked an operand for what only tensors have."""
+    """PyTorch's error for an operand that is no tensor, found by a missing attribute."""
     if not isinstance(error, AttributeError) or error.name is None:
         return None
     if override.rule in IN_PYTHON and not error.name.startswith("_"):
-        return None  # PyTorch's function has asked for it, too
+        return None  # PyTorch's function fails the same way
     raised = error.__traceback__
     while raised is not None and raised.tb_next is not None:
         raised = raised.tb_next
@@ -87,7 +87,7 @@ def no_tensor(
             if at is not None:
                 return TypeError(f"expected Tensor as element {at} in argument 0, but got {type_name(error.obj)}")
         argument = args[position] if position < len(args) else kwargs.get(parameter.name, parameter)
-        # what may be left out is no operand
+        # parameters with a default are no operands
         if argument is error.obj and parameter.default is parameter.empty:
             called = _UNNAMED.sub("", override.name, count=1).replace(".", "_")
             own = "input" if parameter.name == "self" else parameter.name
@@ -148,10 +148,10 @@ _ENTRANCES = {Rule.OWN: _of_itself, Rule.METHOD: _of_method, Rule.FACTORY: _of_a
 def operator(
     function: Callable[[Any, Any], Any], name: str, rule: Rule, called: Callable[[Any], Any], autocast: Any = None
 ) -> Any:
-    """An operator of two operands as users call it; one that is no tensor nor number may have an answer of its own.
+    """Wrap a binary operator for users; an operand that is neither tensor nor number may implement it itself.
 
     Arguments:
-      called: gives, for the left operand, the function that is handed over.
+      called: gives, for the left operand, the function that handlers are passed.
     """
     function = raw(function)
     own = override_of(function, name, rule, autocast)
@@ -172,13 +172,13 @@ def operator(
         try:
             return getattr(given, "override", own).ask(given, (self, other), {})
         except TypeError:
-            return NotImplemented  # as PyTorch says of every TypeError here: Python asks the other operand
+            return NotImplemented  # as PyTorch does for every TypeError here: Python then tries the other operand
 
     return _entrance(public, function, own)
 
 
 def override_of(function: Callable[..., Any], name: str, rule: Rule, autocast: Any = None) -> Override:
-    """How calls of a function are handed over."""
+    """How calls of a function are dispatched."""
     return Override(name, rule, function if rule in IN_PYTHON else None, autocast)
 
 
@@ -190,14 +190,14 @@ def _entrance(public: Any, function: Callable[..., Any], override: Override) -> 
 
 
 def raw(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The implementation behind a function that users call, which runs where nothing overrides it."""
+    """The implementation behind a public function, which runs if nothing overrides it."""
     public, behind = getattr(function, "entrance", (None, None))
-    # a decorated function has the attributes of what it decorates
+    # functools.wraps copies attributes to the decorated function
     return function if behind is None or public is not function else behind
 
 
 def behind(function: Any) -> Callable[..., Any]:
-    """The implementation behind a function that handlers are given, which may be an attribute's getter or setter."""
+    """The implementation behind a function passed to handlers, which may be an attribute's getter or setter."""
     attribute = getattr(function, "__self__", None)
     return getattr(attribute.plain, function.__name__) if isinstance(attribute, Attribute) else raw(function)
 
@@ -206,14 +206,14 @@ class Attribute(property):
     """An attribute of tensors: reading, setting and deleting it are calls of its ``__get__`` and so on."""
 
     __name__: str
-    #: how its calls are handed over
+    #: how its calls are dispatched
     override: Override
-    #: what answers where nobody else does
+    #: the implementation
     plain: property
 
     @classmethod
     def of(cls, name: str, plain: property) -> "Attribute":
-        """The attribute with this behind it."""
+        """The attribute with this implementation."""
         override = Override(f"torch.Tensor.{name}.__get__", Rule.OWN)
         read, write, delete = plain.fget, plain.fset, plain.fdel
         assert read is not None
