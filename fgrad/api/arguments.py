@@ -223,6 +223,16 @@ def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
     return given_names
 
 
+def check_reduce_axes(reduce_axes: Sequence[Any], what: str) -> None:
+    """Refuse axes to reduce over: the parameter is there for callers of JAX's functions, which refuse them, too.
+
+    Raises:
+      NotImplementedError: there are some.
+    """
+    if reduce_axes:
+        raise NotImplementedError(f"{what}: reduce_axes is not supported (JAX has removed it too); leave it out.")
+
+
 def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
     """Non-negative positions for ``argnums`` in a call with ``count`` positional arguments.
 
@@ -315,9 +325,6 @@ def _matched(x: Any, expected: ShapedArray, path: Callable[[], str], of: str, un
         got.dtype == expected.dtype or (unread and expected.dtype == jax.dtypes.float0)
     ):
         return x
-    takes_numbers = expected.dtype != jax.dtypes.float0 and got.shape == expected.shape and got.weak_type
-    if takes_numbers and jax.numpy.result_type(x, expected.dtype) == expected.dtype:
-        return jax.lax.convert_element_type(x, expected.dtype)  # a Python number takes the dtype that is wanted
     raise errors.mismatch(path(), expected.str_short(), got.str_short(), of)
 
 

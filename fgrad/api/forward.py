@@ -10,7 +10,16 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, flattened, leaves, matching, path_of, sole_cotangent, stripped
+from fgrad.api.arguments import (
+    check_function,
+    check_reduce_axes,
+    flattened,
+    leaves,
+    matching,
+    path_of,
+    sole_cotangent,
+    stripped,
+)
 from fgrad.api.pullback import zero
 from fgrad.api.recorded import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.references import jvp_of_references, linearize_of_references
@@ -231,10 +240,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     Source: `jax.linear_transpose <https://docs.jax.dev/en/latest/_autosummary/jax.linear_transpose.html>`_.
     """
     check_function(fun, "linear_transpose")
-    if reduce_axes:
-        raise NotImplementedError(
-            "linear_transpose: reduce_axes is not supported (JAX has removed it too); leave it out."
-        )
+    check_reduce_axes(reduce_axes, "linear_transpose")
     flat, in_tree = flattened(primals, "primals", "linear_transpose")
     types = [spec_type(x, lambda i=i: path_of(primals, i, "primals"), "linear_transpose") for i, x in enumerate(flat)]
     kept: list[Any] = []

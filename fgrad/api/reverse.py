@@ -14,6 +14,7 @@ from fgrad.api.arguments import (
     Argnums,
     argnums_tuple,
     check_function,
+    check_reduce_axes,
     flattened,
     leaves,
     normalised,
@@ -41,6 +42,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """The gradient of a scalar-valued function, as a function of the same arguments.
 
@@ -50,6 +52,7 @@ def grad(
       has_aux: ``fun`` also returns auxiliary data, passed through undifferentiated.
       holomorphic: ``fun`` is complex-differentiable; inputs and output must then be complex.
       allow_int: integer and boolean arguments are let through; their gradient is of dtype ``float0``.
+      reduce_axes: accepted for JAX's sake; must be empty, as in JAX.
 
     Returns:
       A function giving the gradient: a pytree of the structure, shapes and dtypes of the argument (a tuple of them
@@ -67,6 +70,7 @@ def grad(
     Source: the meaning of every argument is that of `jax.grad
     <https://docs.jax.dev/en/latest/_autosummary/jax.grad.html>`_.
     """
+    check_reduce_axes(reduce_axes, "grad")
     argnums = normalised(argnums, "grad")
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
@@ -85,6 +89,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """Like ``grad``, giving ``(value, gradient)``, with ``has_aux`` ``((value, aux), gradient)``.
 
@@ -94,6 +99,7 @@ def value_and_grad(
 
     Arguments, errors and source: as for ``grad``.
     """
+    check_reduce_axes(reduce_axes, "value_and_grad")
     argnums = normalised(argnums, "value_and_grad")
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
     derived = boundary(functools.wraps(fun, assigned=_NAMES)(both))
@@ -238,7 +244,7 @@ def _describe(value: Any) -> str:
 
 
 @boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
     """The value of ``fun(*primals)`` and the function from output cotangents to input cotangents.
 
     Arguments:
@@ -246,6 +252,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
       primals: where to evaluate it.  One may be a reference (``jax.new_ref``): its cotangent is in a reference, too,
         which is given by ``with_refs``.
       has_aux: ``fun`` returns ``(output, aux)``.
+      reduce_axes: accepted for JAX's sake; must be empty, as in JAX.
 
     Returns:
       ``(output, vjp_fun)``, or ``(output, vjp_fun, aux)``.  ``vjp_fun(ct)`` takes a pytree of the output's structure,
@@ -265,6 +272,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
     check_function(fun, "vjp")
+    check_reduce_axes(reduce_axes, "vjp")
     try:
         flat = leaves(primals, "primals", "vjp")
     except errors.ReferenceArgumentError:

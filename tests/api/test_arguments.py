@@ -154,3 +154,38 @@ def test_rules_are_functions():
         fgrad.custom_jvp(jnp.sin).defjvps(1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="checkpoint: policy= takes a function, got 1"):
         fgrad.checkpoint(jnp.sin, policy=1)  # type: ignore[arg-type]
+
+
+COMPLEX = jnp.complex64(1.0)
+DERIVATIVES_AT = {
+    "an integer": lambda lib: lib.jvp(jnp.sin, (1.0,), (1,)),
+    "a real number for a complex one": lambda lib: lib.jvp(jnp.sin, (COMPLEX,), (1.0,)),
+    "vjp, an integer": lambda lib: lib.vjp(jnp.sin, 1.0)[1](1),
+    "vjp, half precision": lambda lib: lib.vjp(jnp.sin, jnp.bfloat16(1))[1](1.0),
+    "linearize, an integer": lambda lib: lib.linearize(jnp.sin, 1.0)[1](1),
+    "linear_transpose, a real number": lambda lib: lib.linear_transpose(lambda x: 1j * x, 1.0)(1.0),
+    "linear_transpose, a short integer": lambda lib: lib.linear_transpose(lambda x: 2 * x, jnp.int8(1))(3),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES_AT)
+def test_a_python_number_of_another_dtype_is_no_derivative(name):
+    with pytest.raises((TypeError, ValueError)) as theirs:
+        DERIVATIVES_AT[name](jax)
+    with pytest.raises(theirs.type):
+        DERIVATIVES_AT[name](fgrad)
+
+
+REDUCING = {
+    "grad": lambda lib, axes: lib.grad(jnp.sin, reduce_axes=axes)(1.0),
+    "value_and_grad": lambda lib, axes: lib.value_and_grad(jnp.sin, reduce_axes=axes)(1.0)[1],
+    "vjp": lambda lib, axes: lib.vjp(jnp.sin, 1.0, reduce_axes=axes)[1](1.0)[0],
+}
+
+
+@pytest.mark.parametrize("name", REDUCING)
+def test_axes_to_reduce_over_may_be_empty(name):
+    np.testing.assert_allclose(REDUCING[name](fgrad, ()), REDUCING[name](jax, ()), rtol=1e-6)
+    for lib in (jax, fgrad):
+        with pytest.raises(NotImplementedError):
+            REDUCING[name](lib, ("batch",))
