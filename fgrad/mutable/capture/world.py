@@ -70,6 +70,8 @@ class World:
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
     #: the containers that are not made anew for each call, by identity
     lasting: set[int] = field(factory=set)
+    #: the containers among the arguments, by identity: each call has its own
+    given: set[int] = field(factory=set)
     #: the tensors that something else than a tensor holds, by identity
     held: set[int] = field(factory=set)
     #: the objects that were gone into, by identity

@@ -12,9 +12,9 @@ from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.world import CHILDREN, Place, World
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
+from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.programs import Call, Done, Program, record
@@ -76,7 +76,8 @@ class Compiled:
         if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
             tensors, key = args, (len(args), modes_now())
         else:
-            leaves, structure = flatten((args, kwargs))
+            leaves = list[Any]()
+            structure = take_apart((args, kwargs), leaves)
             tensors = [x for x in leaves if isinstance(x, Tensor)]
             key = structure, tuple([_static(x) for x in leaves]), modes_now()
         try:
