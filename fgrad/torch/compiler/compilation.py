@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import define, field
 
 from fgrad.graph.names import stored_names
@@ -21,10 +22,11 @@ from fgrad.torch.compiler.programs import Call, Done, Program, record
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
-#: so many programs a function has at most; a function that needs more runs as uncompiled
+#: so many programs a function has at most; a function that needs more runs in pieces, which need no guards
 LIMIT = 8
 #: the arguments that are no tensors, as guards: those that can be compared by value
-_VALUES = (type(None), bool, int, float, complex, str, bytes)
+_VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_NUMBERS = (int, float, complex, np.number)
 #: the arguments of most calls
 _TENSORS = (Tensor, Parameter)
 
@@ -55,7 +57,7 @@ class Compiled:
     Attributes:
       programs: by structure, statics and modes.
       recorded: how many programs have been made.
-      given_up: whether it runs as uncompiled from now on.
+      given_up: whether it runs in pieces from now on.
     """
 
     function: Callable[..., Any]
@@ -70,8 +72,10 @@ class Compiled:
         return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.given_up or not is_ordinary() or getattr(_running, "inside", False):
+        if not is_ordinary() or getattr(_running, "inside", False):
             return self.function(*args, **kwargs)
+        if self.given_up:
+            return self._in_pieces(args, kwargs)
         tensors: Sequence[Tensor]
         if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
             tensors, key = args, (len(args), modes_now())
@@ -94,8 +98,9 @@ class Compiled:
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call that is not one program."""
-        if not program.breaks:
-            return self.function(*args, **kwargs)
+        return self._in_pieces(args, kwargs) if program.breaks else self.function(*args, **kwargs)
+
+    def _in_pieces(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             _running.inside = True
             return Pieces(LiveTape()).call(self.function, args, kwargs)
@@ -106,12 +111,13 @@ class Compiled:
         """Record a call that no program fits."""
         if self.recorded >= LIMIT:
             self.given_up = True
-            warn(
-                f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
-                "changed that it depends on; it runs as uncompiled from now on. torch.compiler.explain shows what its "
-                "programs depend on."
-            )
-            return self.function(*args, **kwargs)
+            if not self._differs_in_numbers(key):
+                warn(
+                    f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
+                    "changed that it depends on; it runs in pieces from now on, and is recorded at each call. "
+                    "torch.compiler.explain shows what its programs depend on."
+                )
+            return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs)
         self.recorded += 1
         self.programs.setdefault(key, []).insert(0, program)
@@ -121,6 +127,12 @@ class Compiled:
         if program.refused is not None:
             return self._refused(program, args, kwargs)
         return program.first_call(tensors)()
+
+    def _differs_in_numbers(self, key: Any) -> bool:
+        """Whether only numbers of Python's tell a call from one that was recorded, or that one runs in pieces."""
+        if any(program.breaks or program.guards.differ_in_numbers() for program in self.programs.get(key, ())):
+            return True
+        return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
 
     def _again(self, key: Any, call: Call, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         program = call.program
@@ -195,6 +207,14 @@ def _static(x: Any) -> Any:
     if isinstance(x, Tensor):
         return Tensor
     return (x.__class__, x if x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
+
+
+def _without_numbers(key: Any) -> Any:
+    """What a key says beside the values of numbers."""
+    if len(key) == 2:
+        return key
+    structure, statics, now = key
+    return structure, [x[:1] if isinstance(x, tuple) and issubclass(x[0], _NUMBERS) else x for x in statics], now
 
 
 class _Same:
