@@ -29,7 +29,7 @@ class Result(tuple[Any, ...]):
 
 def _result(name: str, *fields: str) -> Any:
     entries = {field: property(itemgetter(i)) for i, field in enumerate(fields)}
-    kind = type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
+    kind: Any = type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
     keys = [tree_util.GetAttrKey(field) for field in fields]
     # JAX would take it for a named tuple, which is made of its entries one by one
     tree_util.register_pytree_with_keys(

@@ -19,6 +19,7 @@ from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.programs import Call, Done, Program, record
+from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
@@ -72,7 +73,7 @@ class Compiled:
         return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not is_ordinary() or getattr(_running, "inside", False):
+        if not is_ordinary() or getattr(_running, "inside", False) or stance.name == "force_eager":
             return self.function(*args, **kwargs)
         if self.given_up:
             return self._in_pieces(args, kwargs)
@@ -109,6 +110,13 @@ class Compiled:
 
     def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Record a call that no program fits."""
+        if stance.name == "eager_on_recompile":
+            return self.function(*args, **kwargs)
+        if stance.name == "fail_on_recompile":
+            raise RuntimeError(
+                "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
+                f"function name: '{_name(self.function)}'"
+            )
         if self.recorded >= LIMIT:
             self.given_up = True
             if not self._differs_in_numbers(key):
@@ -238,7 +246,7 @@ def _name(function: Any) -> str:
 
 # -- torch.compile ---------------------------------------------------------------------------------------------------
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def compile(
@@ -284,6 +292,8 @@ def compile(
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if model is None:
         return lambda model: compile(
             model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
