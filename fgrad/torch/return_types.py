@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
+from jax import tree_util
+
 
 class Result(tuple[Any, ...]):
     """A tuple whose entries have names."""
@@ -27,7 +29,13 @@ class Result(tuple[Any, ...]):
 
 def _result(name: str, *fields: str) -> Any:
     entries = {field: property(itemgetter(i)) for i, field in enumerate(fields)}
-    return type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
+    kind: Any = type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": __name__, **entries})
+    keys = [tree_util.GetAttrKey(field) for field in fields]
+    # JAX would take it for a named tuple, which is made of its entries one by one
+    tree_util.register_pytree_with_keys(
+        kind, lambda x: (tuple(zip(keys, x, strict=True)), None), lambda _, children: kind(children)
+    )
+    return kind
 
 
 def _is_kind(name: str, kind: Any) -> bool:

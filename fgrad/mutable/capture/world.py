@@ -70,6 +70,8 @@ class World:
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
     #: the containers that outlive a call, by identity
     lasting: set[int] = field(factory=set)
+    #: the containers among the arguments, by identity: each call has its own
+    given: set[int] = field(factory=set)
     #: the tensors held by something other than a tensor, by identity
     held: set[int] = field(factory=set)
     #: the visited objects, by identity

@@ -179,7 +179,7 @@ class GradScaler:
             self._scale.copy_(new_scale)
         else:
             self._adapt([each.found_inf for each in self._per_optimizer_states.values() if each.found_inf is not None])
-        self._per_optimizer_states = defaultdict(_Progress)
+        self._per_optimizer_states.clear()
 
     def _adapt(self, found_infs: list[Any]) -> None:
         if not found_infs:

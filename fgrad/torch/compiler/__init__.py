@@ -14,3 +14,10 @@ from fgrad.torch.compiler.compilation import (
 from fgrad.torch.compiler.explanation import explain as explain
 from fgrad.torch.compiler.graphs import capture as capture
 from fgrad.torch.compiler.pure import pure as pure
+from fgrad.torch.compiler.stance import (
+    cudagraph_mark_step_begin as cudagraph_mark_step_begin,
+    list_backends as list_backends,
+    nested_compile_region as nested_compile_region,
+    set_stance as set_stance,
+    substitute_in_graph as substitute_in_graph,
+)

@@ -6,25 +6,28 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import define, field
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.world import CHILDREN, Place, World
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
+from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.programs import Call, Done, Program, record
+from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
-#: so many programs a function has at most; a function that needs more runs as uncompiled
+#: so many programs a function has at most; a function that needs more runs in pieces, which need no guards
 LIMIT = 8
 #: the arguments that are no tensors, as guards: those that can be compared by value
-_VALUES = (type(None), bool, int, float, complex, str, bytes)
+_VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_NUMBERS = (int, float, complex, np.number)
 #: the arguments of most calls
 _TENSORS = (Tensor, Parameter)
 
@@ -55,7 +58,7 @@ class Compiled:
     Attributes:
       programs: by structure, statics and modes.
       recorded: how many programs have been made.
-      given_up: whether it runs as uncompiled from now on.
+      given_up: whether it runs in pieces from now on.
     """
 
     function: Callable[..., Any]
@@ -70,13 +73,16 @@ class Compiled:
         return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.given_up or not is_ordinary() or getattr(_running, "inside", False):
+        if not is_ordinary() or getattr(_running, "inside", False) or stance.name == "force_eager":
             return self.function(*args, **kwargs)
+        if self.given_up:
+            return self._in_pieces(args, kwargs)
         tensors: Sequence[Tensor]
         if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
             tensors, key = args, (len(args), modes_now())
         else:
-            leaves, structure = flatten((args, kwargs))
+            leaves = list[Any]()
+            structure = take_apart((args, kwargs), leaves)
             tensors = [x for x in leaves if isinstance(x, Tensor)]
             key = structure, tuple([_static(x) for x in leaves]), modes_now()
         try:
@@ -93,8 +99,9 @@ class Compiled:
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call that is not one program."""
-        if not program.breaks:
-            return self.function(*args, **kwargs)
+        return self._in_pieces(args, kwargs) if program.breaks else self.function(*args, **kwargs)
+
+    def _in_pieces(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             _running.inside = True
             return Pieces(LiveTape()).call(self.function, args, kwargs)
@@ -103,14 +110,22 @@ class Compiled:
 
     def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Record a call that no program fits."""
+        if stance.name == "eager_on_recompile":
+            return self.function(*args, **kwargs)
+        if stance.name == "fail_on_recompile":
+            raise RuntimeError(
+                "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
+                f"function name: '{_name(self.function)}'"
+            )
         if self.recorded >= LIMIT:
             self.given_up = True
-            warn(
-                f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
-                "changed that it depends on; it runs as uncompiled from now on. torch.compiler.explain shows what its "
-                "programs depend on."
-            )
-            return self.function(*args, **kwargs)
+            if not self._differs_in_numbers(key):
+                warn(
+                    f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
+                    "changed that it depends on; it runs in pieces from now on, and is recorded at each call. "
+                    "torch.compiler.explain shows what its programs depend on."
+                )
+            return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs)
         self.recorded += 1
         self.programs.setdefault(key, []).insert(0, program)
@@ -120,6 +135,12 @@ class Compiled:
         if program.refused is not None:
             return self._refused(program, args, kwargs)
         return program.first_call(tensors)()
+
+    def _differs_in_numbers(self, key: Any) -> bool:
+        """Whether only numbers of Python's tell a call from one that was recorded, or that one runs in pieces."""
+        if any(program.breaks or program.guards.differ_in_numbers() for program in self.programs.get(key, ())):
+            return True
+        return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
 
     def _again(self, key: Any, call: Call, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         program = call.program
@@ -196,6 +217,14 @@ def _static(x: Any) -> Any:
     return (x.__class__, x if x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
 
 
+def _without_numbers(key: Any) -> Any:
+    """What a key says beside the values of numbers."""
+    if len(key) == 2:
+        return key
+    structure, statics, now = key
+    return structure, [x[:1] if isinstance(x, tuple) and issubclass(x[0], _NUMBERS) else x for x in statics], now
+
+
 class _Same:
     """An object that equals itself alone."""
 
@@ -217,7 +246,7 @@ def _name(function: Any) -> str:
 
 # -- torch.compile ---------------------------------------------------------------------------------------------------
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def compile(
@@ -263,6 +292,8 @@ def compile(
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if model is None:
         return lambda model: compile(
             model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable

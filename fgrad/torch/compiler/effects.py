@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field, frozen
-from jax import tree_util
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING
-from fgrad.mutable.operation.capture import flatten, is_tensor
+from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.torch.compiler.containers import Structure, put_together, take_apart
 from fgrad.torch.compiler.located import Located
 from fgrad.torch.compiler.step import Step
 
@@ -99,11 +99,14 @@ class Fresh:
 class Tree:
     """What gives a tree of values."""
 
-    structure: Any
+    structure: Structure
     leaves: list["Value"]
 
     def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
-        return tree_util.tree_unflatten(self.structure, [leaf(found, made) for leaf in self.leaves])
+        return self.put_together([leaf(found, made) for leaf in self.leaves])
+
+    def put_together(self, leaves: Sequence[Any]) -> Any:
+        return put_together(self.structure, iter(leaves))
 
 
 Value = Kept | Found | Fresh | Tree
@@ -282,6 +285,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     for container, before in capture.world.changed():
         if not isinstance(container, dict):
             raise Irregular("a list, a set or an object with slots is changed")
+        if id(container) in capture.world.given:
+            raise Irregular("a dict among the arguments is changed")
         owner = owners.get(id(container))
         if owner is not None:
             _fields(found, owner, before)
@@ -334,13 +339,20 @@ def _shown(key: Any) -> str:
 
 
 def _result(found: Effects, step: Step) -> None:
-    leaves, structure = flatten(step.result)
-    makers = []
+    world, leaves = step.capture.world, list[Any]()
+    seen = set[int]()
+
+    def is_from_outside(x: Any) -> bool:
+        if not isinstance(x, tuple) and (id(x) in world.given or id(x) in seen):
+            raise Irregular("the result has a container of the arguments in it, or one twice")
+        if not is_tensor(x):
+            seen.add(id(x))
+        return id(x) in world.objects
+
+    structure = take_apart(step.result, leaves, is_from_outside)
+    makers: list[Value] = []
     for leaf in leaves:
-        if not is_tensor(leaf) and not isinstance(leaf, _KEPT):
+        if not is_tensor(leaf) and not isinstance(leaf, _KEPT) and id(leaf) not in world.lasting:
             raise Irregular(f"the result has a {type(leaf).__name__} in it")
         makers.append(found.value(leaf))
-    if len(makers) == 1 and step.result is leaves[0]:
-        found.result = makers[0]
-    else:
-        found.result = Tree(structure, makers)
+    found.result = makers[0] if structure is None else Tree(structure, makers)

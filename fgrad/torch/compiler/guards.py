@@ -127,6 +127,17 @@ class Guards:
                 return False
         return all(holds(container, before) for container, before in self.others)
 
+    def differ_in_numbers(self) -> bool:
+        """Whether numbers of Python's, and nothing else that has a name, are others than they were."""
+        pairs = [(scope.get(name, MISSING), value) for scope, name, value in self.variables]
+        for container, before in self.containers:
+            new, old = [x.values() if isinstance(x, dict) else x for x in (container, before)]
+            if len(new) != len(old):
+                return False
+            pairs += zip(new, old, strict=False)
+        changed = [(new, old) for new, old in pairs if new is not old]
+        return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for new, old in changed)
+
     @cached_property
     def _contents(self) -> Contents:
         """What the containers held."""
@@ -190,7 +201,7 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
     found.variables = [
         (scope, name, value)
         for scope, name, value in capture.world.variables.values()
-        if name not in own.get(id(scope), ())
+        if name not in own.get(id(scope), ()) or not isinstance(value, Tensor)
     ]
     for i, (kind, _) in enumerate(effects.located.ways):
         if own_names := vars(effects.located.tensors[i]).keys() - FIELDS:
@@ -244,6 +255,8 @@ def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
         elif isinstance(container, dict):
             read = {key for holder, key, _ in capture.numbers if holder == id(container)}
             found.numbers += [(container, key, form_of(before[key], key)) for key in read]  # type: ignore[misc]
-            items = {k: v for k, v in before.items() if k not in own[id(container)]}
+            # what the call itself sets is guarded where it was no tensor: it may go by a None or a flag
+            free = {k for k in own[id(container)] if k in read or isinstance(before.get(k), Tensor)}
+            items = {k: v for k, v in before.items() if k not in free}
             found.entries.append((container, len(before), items))
     return found

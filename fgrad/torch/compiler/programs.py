@@ -19,11 +19,12 @@ from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
 from fgrad.mutable.capture.world import World
-from fgrad.mutable.operation.capture import flatten, is_tensor
+from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
+from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, Irregular, effects_of
 from fgrad.torch.compiler.executed import Execution
@@ -265,7 +266,9 @@ def record(
       CaptureError: the function needs a number, and ``strict``.
     """
     start = time.perf_counter()
-    arguments = [x for x in flatten((args, kwargs))[0] if is_tensor(x)]
+    leaves: list[Any] = []
+    take_apart((args, kwargs), leaves)
+    arguments = [x for x in leaves if is_tensor(x)]
     given = guards_of_arguments(arguments)
     capture = Capture(world_of(function, args, kwargs), ahead=True, trial=trial)
     program, done = Program(Guards()), None

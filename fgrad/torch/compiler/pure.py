@@ -27,6 +27,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
+from fgrad.torch.compiler.containers import put_together, take_apart
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, leaf_of, met_first, tree_of
 from fgrad.torch.compiler.reached import world_of
 from fgrad.torch.compiler.step import Step
@@ -208,7 +209,9 @@ def _begun(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any)
 
 
 def _values_of(result: Any) -> list[Any]:
-    return [x._value() for x in flatten(result)[0] if is_tensor(x)]
+    leaves: list[Any] = []
+    take_apart(result, leaves)
+    return [x._value() for x in leaves if is_tensor(x)]
 
 
 def _made(step: Step, first: Capture, given: list[Any]) -> Callable[[Any], Pure]:
@@ -316,15 +319,14 @@ def _after(x: Any, ends: dict[str, Tensor], step: Step) -> Any:
 
 def _result(result: Any) -> Callable[[list[Any]], Any]:
     """What makes a result of its arrays; what is no tensor comes back as it is."""
-    leaves, structure = flatten(result)
+    leaves: list[Any] = []
+    structure = take_apart(result, leaves)
     fixed = [None if is_tensor(x) else x for x in leaves]
     traced = [is_tensor(x) for x in leaves]
 
     def made(arrays: list[Any]) -> Any:
         found = iter(arrays)
-        return tree_util.tree_unflatten(
-            structure, [next(found) if t else x for t, x in zip(traced, fixed, strict=True)]
-        )
+        return put_together(structure, iter([next(found) if t else x for t, x in zip(traced, fixed, strict=True)]))
 
     return made
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
-from jax import tree_util
 
 from fgrad.mutable.capture.world import CHILDREN, LATE, STREAMS, Place, World, roots_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler.containers import containers, named_leaves
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.optimizer import Optimizer
 from fgrad.torch.random.default import default_generator
@@ -80,19 +80,14 @@ def world_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     """
     roots: list[tuple[Place, Any]] = [(Place("generator", ("generator",)), default_generator)]
     roots += sorted(roots_of(function), key=lambda root: not isinstance(root[1], Module))
-    leaves = tree_util.tree_flatten_with_path((args, kwargs), is_leaf=is_tensor)[0]
-    given = [(_argument(path), x) for path, x in leaves]
+    given = [*named_leaves(args, Place("args", ("args",)))]
+    for name, x in kwargs.items():
+        given += named_leaves(x, Place(name, ("kwargs", name)))
     world = World()
     world.name(function)
     world.walk([*roots, *[root for root in given if not is_tensor(root[1])]])
     world.held |= {id(x) for _, x in roots if is_tensor(x)}
     world.lasting = {*world.containers, *[id(x) for x, _ in world.instances]}
+    for container in (x for each in (*args, *kwargs.values()) for x in containers(each)):
+        world.given.add(id(world.kept(container)))
     return world.walk([root for root in given if is_tensor(root[1])])
-
-
-def _argument(path: tuple[Any, ...]) -> Place:
-    """The place of an argument: ``args[0]``, ``args[1]['x']``, or a keyword's name."""
-    (_, first, *rest) = path
-    if path[0].idx:
-        return Place(f"{first.key}{tree_util.keystr(tuple(rest))}", ("kwargs", first.key, *map(str, rest)))
-    return Place("args" + tree_util.keystr(path[1:]), ("args", first.idx, *map(str, rest)))

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define
-from jax import tree_util
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.mutable.capture.capture import Capture, Cell, Drawn, Number, Stream
@@ -12,6 +11,7 @@ from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.simplify import simplify
+from fgrad.torch.compiler.containers import named_leaves
 from fgrad.torch.compiler.reached import world_of
 
 Input = Cell | Stream | Number | Drawn
@@ -61,8 +61,8 @@ class Step:
 
     def results(self) -> list[tuple[str, Tensor]]:
         """The tensors among the results, with their paths."""
-        leaves = tree_util.tree_flatten_with_path(self.result, is_leaf=is_tensor)[0]
-        return [("result" + tree_util.keystr(path), x) for path, x in leaves if is_tensor(x)]
+        leaves = named_leaves(self.result, Place("result", ("result",)))
+        return [(place.path, x) for place, x in leaves if is_tensor(x)]
 
     def graph(self) -> Graph:
         """The graph of the whole call."""

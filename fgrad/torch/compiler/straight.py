@@ -293,4 +293,4 @@ def _text(value: Value, scope: Scope) -> str:
             return scope.name(held)
         case Tree():
             made = f"[{', '.join([_text(leaf, scope) for leaf in value.leaves])}]"
-            return f"{scope.name(value.structure.unflatten)}({made})"
+            return f"{scope.name(value.put_together)}({made})"

@@ -890,3 +890,75 @@ def test_a_state_that_is_passed_and_kept_needs_no_other_program():
         h = f(ones(), h)
     assert h.tolist() == [5.0, 5.0] and recorded(f) == 1
     assert f(ones(), torch.zeros(2)).tolist() == [1.0, 1.0]
+
+
+def test_what_a_call_sets_where_there_was_no_tensor_is_guarded():
+    class State:
+        scale, seen = None, False
+
+    def training():
+        state = State()
+        state.scale, state.seen = None, False
+
+        def step(x):
+            if state.scale is None:
+                state.scale = torch.full((1,), 4.0)
+            factor = 3 if state.seen else 1
+            state.seen = True
+            return x * state.scale * factor
+
+        return state, step
+
+    (state, step), (other, uncompiled) = training(), training()
+    compiled = torch.compile(step)
+    for _ in range(4):
+        assert compiled(torch.ones(1)).item() == uncompiled(torch.ones(1)).item()
+        state.scale.add_(1)
+        other.scale.add_(1)
+    assert recorded(compiled) == 2
+
+
+def test_numbers_that_change_at_each_call_give_no_warning():
+    w = torch.ones(2)
+    scale = 1.0
+
+    def f(x, n, rate):
+        return x * w * n + scale * rate
+
+    compiled, bound = torch.compile(f), torch.compile(lambda x: x * scale)
+    for k in range(1, 12):
+        assert compiled(torch.ones(2), k, 1 / k).tolist() == f(torch.ones(2), k, 1 / k).tolist()
+        assert compiled(torch.ones(2), 1, torch.float32.itemsize / 4).tolist() == [1 + scale] * 2
+        scale = k / 4
+        assert bound(torch.ones(2)).tolist() == [scale] * 2
+
+
+def test_hooks_and_counters_give_no_warning():
+    class Log:
+        steps = 0
+
+    log, model = Log(), nn.Linear(2, 1)
+    model.register_forward_hook(lambda *_: fired.append(log.steps))
+    fired = []
+
+    def step(x):
+        log.steps += 1
+        return model(x)
+
+    compiled = torch.compile(step)
+    for _ in range(12):
+        compiled(ones())
+    assert fired == [*range(1, 13)]
+
+
+def test_a_scale_that_a_scaler_changes_outside_needs_no_other_program():
+    w = ones(requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+    backward = torch.compile(lambda x: scaler.scale((w * x).sum()).backward())
+    for _ in range(6):
+        optimizer.zero_grad()
+        backward(ones())
+        scaler.step(optimizer)
+        scaler.update()
+    assert w.tolist() == pytest.approx([0.4, 0.4]) and scaler.get_scale() == 32 and recorded(backward) == 2
