@@ -3,8 +3,8 @@
 NOTE [The handle]
 A tensor has a storage and, unless it is the one that made it, a geometry; a version counter; and its place in the
 backward graph: either it is a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  What
-few tensors have stands in class attributes until it is set on one of them, so that making a tensor writes five fields
-and no more.  The operations are methods too; ``fgrad.torch.ops`` enters them here from its table.
+few tensors have stands in class attributes until it is set on one of them, so that making a tensor writes few fields.
+The operations are methods too; ``fgrad.torch.ops`` enters them here from its table.
 """
 
 import weakref
@@ -234,6 +234,9 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
     storage.array, storage.dtype, storage.strides, storage.home, storage.memory = value, type.dtype, strides, None, None
     counter.value, counter.writes = 0, None
     tensor._storage, tensor._type, tensor._counter = storage, type, counter
+    # what each operation asks for: a class attribute takes three times as long
+    tensor._geometry = tensor._node = tensor._view = tensor._origin = None
+    tensor._requires_grad = tensor._inference = False
     if unusual.on:
         if modes.inference:
             tensor._inference = True
@@ -275,10 +278,9 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
     other._storage = tensor._storage
     other._type = tensor._type
     other._counter = tensor._counter if counter is None else counter
-    if tensor._geometry is not None:
-        other._geometry = tensor._geometry
-    if tensor._inference:
-        other._inference = True
+    other._geometry = tensor._geometry
+    other._node = other._view = other._origin = None
+    other._requires_grad, other._inference = False, tensor._inference
     if tensor._level:
         other._level = tensor._level
         if modes.capturing is not None:
@@ -340,7 +342,16 @@ class AccumulateGrad(Node):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        Node.__init__(self, (), (variable._type,), None, LAST)
+        # as ``Node.__init__`` has it: the first operation on a leaf makes one
+        self.next_edges = ()
+        self.out_types = (variable._type,)
+        self.source = None
+        self.scope = modes.module
+        self.sequence = LAST
+        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self.parent = None
+        if unusual.on:
+            self.trace()
         self.variable: Tensor = variable
 
     def name(self) -> str:
