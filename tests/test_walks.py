@@ -51,8 +51,8 @@ WRITE = (
     ("program", "first", "warm"),
     [
         pytest.param(GRAD, (1195, 28), (65, 10), id="grad"),
-        pytest.param(BACKWARD, (1970, 52), (143, 25), id="backward"),
-        pytest.param(WRITE, (7280, 63), (236, 29), id="write into a view"),
+        pytest.param(BACKWARD, (1965, 52), (140, 25), id="backward"),
+        pytest.param(WRITE, (7275, 63), (230, 29), id="write into a view"),
     ],
 )
 def test_walks_are_short(program, first, warm):

@@ -40,7 +40,7 @@ from fgrad.mutable.ports import CARRY, LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.node import Edge, named
 from fgrad.mutable.tensor.origin import Origin, origin_of
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.tensor import (
     Tensor,
     accumulator,
@@ -386,7 +386,7 @@ def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], so
         result._node = node
         result._output_nr = k
     for k in node.pullback.outputs:
-        node.saved.append(SavedTensor(results[k], plan.operation.outputs[k], output=k in plan.inexact))
+        node.saved.append(save(results[k], plan.operation.outputs[k], k in plan.inexact))
 
 
 def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
@@ -457,7 +457,7 @@ def node_of(
                 saved.append(number(x))
             else:
                 # as another operand it is saved like any other tensor: backward will refuse it, since it was written
-                saved.append(SavedTensor(before_write(x) if x is overwritten and i == 0 else x, name))
+                saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
         node.numbers = tuple(map(operands.__getitem__, plan.numbers))

@@ -11,7 +11,7 @@ from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
 from fgrad.mutable.ports import INTEGER_GRADIENT, RELEASED, REPLAY
-from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.node import Edge, Node, numbering
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, alias, has_own_strides, new_tensor
@@ -41,7 +41,16 @@ class OperationNode(Node):
         saved: list[Any],
         source: RawSource | None = None,
     ):
-        Node.__init__(self, edges, plan.out_types, source or here(3))
+        # as ``Node.__init__`` has it: nearly every operation makes one of these
+        self.next_edges = edges
+        self.out_types = plan.out_types
+        self.source = source or here(2)
+        self.scope = modes.module
+        self.sequence = next(numbering.numbers)
+        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self.parent = None
+        if unusual.on:
+            self.trace()
         self.plan: Planned = plan
         self.pullback: Pullback = pullback
         self.saved: list[Any] = saved

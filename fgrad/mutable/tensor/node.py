@@ -38,12 +38,12 @@ class _Sequence(threading.local):
         self.numbers: Iterator[int] = itertools.count()
 
 
-_sequence = _Sequence()
+numbering: _Sequence = _Sequence()
 
 
 def next_sequence() -> int:
     """Take the next sequence number of this thread."""
-    return next(_sequence.numbers)
+    return next(numbering.numbers)
 
 
 Edge = tuple["Node", int]
@@ -96,7 +96,7 @@ class Node:
         #: the modules being called at the time: see NOTE [Names in the mutable layer]
         self.scope: Any = modes.module
         #: the sequence number, in order of creation, which orders ready nodes
-        self.sequence: int = next(_sequence.numbers) if sequence is None else sequence
+        self.sequence: int = next(numbering.numbers) if sequence is None else sequence
         #: (hooks of a tensor, its output number)
         self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
         #: the outputs that retain their gradient, and what stores it
@@ -107,7 +107,12 @@ class Node:
         #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
         self.forward_trace: list[str] | None = None
         self.parent: Node | None = None
-        if unusual.on and modes.anomaly:
+        if unusual.on:
+            self.trace()
+
+    def trace(self) -> None:
+        """Note where the node was made, if anomaly mode wants to know."""
+        if modes.anomaly:
             self.forward_trace = current_trace()
             self.parent = modes.evaluating
 

@@ -39,24 +39,18 @@ class SavedTensor:
 
     __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "type", "written", "owner", "name")
 
-    def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
-        if tensor._inference and not modes.transforms:
-            raise RuntimeError(INFERENCE)
-        self.name: str = name
-        self.output: bool = output
-        self.leaf: bool = tensor._node is None and (tensor._view is None or gradient_function(tensor) is None)
-        self.version = tensor._counter.value
-        #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
-        self.written: weakref.ref[Any] | None = None if written is None else weakref.ref(written)
-        self.owner: Any = None
-        self.array: Any = None
-        self.tensor: Tensor | None = tensor
-        self.hooks: Any = None
-        self.packed: Any = None
-        if output and not self.leaf:
-            self.tensor = self._alias(tensor)
-        if unusual.on:
-            self._apply_modes(tensor)
+    tensor: Tensor | None
+    name: str
+    output: bool
+    leaf: bool
+    version: int
+    #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
+    written: "weakref.ref[Any] | None"
+    owner: Any
+    array: Any
+    hooks: Any
+    packed: Any
+    type: Any
 
     def _alias(self, tensor: Tensor) -> Tensor:
         """Another handle on the tensor, without history."""
@@ -120,12 +114,12 @@ class SavedTensor:
                 "issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.hooks = (pack, unpack)
-        self.type: Any = original._type
+        self.type = original._type
         if self.leaf:
             self.owner = accumulator(original) if original._requires_grad else None
         elif not self.output:
             self.owner = gradient_function(original)
-        self.version: int = original._output_nr
+        self.version = original._output_nr
         self.tensor = None
 
     def release(self) -> None:
@@ -302,6 +296,29 @@ class SavedTensor:
 
     def __repr__(self) -> str:
         return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"
+
+
+def save(tensor: Tensor, name: str, output: bool = False, written: Node | None = None) -> SavedTensor:
+    """Save a tensor for the backward of a node, as the modes of the moment require.
+
+    ``output`` says that the node has made it; ``written``, that an in-place operation on a view has, whose new
+    ``grad_fn`` it is.
+
+    Raises:
+      RuntimeError: it is an inference tensor.
+    """
+    if tensor._inference and not modes.transforms:
+        raise RuntimeError(INFERENCE)
+    saved = SavedTensor()
+    saved.tensor, saved.name, saved.output, saved.version = tensor, name, output, tensor._counter.value
+    saved.written = None if written is None else weakref.ref(written)
+    saved.owner = saved.array = saved.hooks = saved.packed = None
+    saved.leaf = tensor._node is None and (tensor._view is None or gradient_function(tensor) is None)
+    if output and not saved.leaf:
+        saved.tensor = saved._alias(tensor)
+    if unusual.on:
+        saved._apply_modes(tensor)
+    return saved
 
 
 def _is_changed(saved: Any) -> bool:

@@ -3,7 +3,7 @@
 NOTE [The handle]
 A tensor has a storage and, unless it covers the storage as it was made, a geometry; a version counter; and its role in
 the backward graph: a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  Rare fields are
-class attributes until they are set on an instance, so making a tensor writes only five fields.  Operations are methods,
+class attributes until they are set on an instance, so making a tensor writes few fields.  Operations are methods,
 too; ``fgrad.torch.ops`` adds them here from its table.
 """
 
@@ -234,6 +234,9 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
     storage.array, storage.dtype, storage.strides, storage.home, storage.memory = value, type.dtype, strides, None, None
     counter.value, counter.writes = 0, None
     tensor._storage, tensor._type, tensor._counter = storage, type, counter
+    # what each operation asks for: a class attribute takes three times as long
+    tensor._geometry = tensor._node = tensor._view = tensor._origin = None
+    tensor._requires_grad = tensor._inference = False
     if unusual.on:
         if modes.inference:
             tensor._inference = True
@@ -275,10 +278,9 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
     other._storage = tensor._storage
     other._type = tensor._type
     other._counter = tensor._counter if counter is None else counter
-    if tensor._geometry is not None:
-        other._geometry = tensor._geometry
-    if tensor._inference:
-        other._inference = True
+    other._geometry = tensor._geometry
+    other._node = other._view = other._origin = None
+    other._requires_grad, other._inference = False, tensor._inference
     if tensor._level:
         other._level = tensor._level
         if modes.capturing is not None:
@@ -340,7 +342,16 @@ class AccumulateGrad(Node):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        Node.__init__(self, (), (variable._type,), None, LAST)
+        # as ``Node.__init__`` has it: the first operation on a leaf makes one
+        self.next_edges = ()
+        self.out_types = (variable._type,)
+        self.source = None
+        self.scope = modes.module
+        self.sequence = LAST
+        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self.parent = None
+        if unusual.on:
+            self.trace()
         self.variable: Tensor = variable
 
     def name(self) -> str:

@@ -38,7 +38,7 @@ from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
@@ -317,7 +317,7 @@ def save_outputs(node: OperationNode, tensor: Tensor) -> None:
     plan = node.plan
     for k in node.pullback.outputs:
         written = tensor._node if tensor._view is not None else None
-        node.saved.append(SavedTensor(tensor, plan.operation.outputs[k], output=True, written=written))
+        node.saved.append(save(tensor, plan.operation.outputs[k], output=True, written=written))
 
 
 def rebase(tensor: Tensor, node: Node) -> None:

@@ -17,7 +17,7 @@ from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.ports import AUDIT, REFUSED_WRITE
 from fgrad.mutable.tensor.cut import cut, may_vary
 from fgrad.mutable.tensor.node import TWICE, Edge, Node
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
@@ -394,4 +394,4 @@ class _Call:
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {i} is of type {type(x).__name__}"
                 )
-            ctx._saved.append(None if x is None else SavedTensor(x, "tensors", output=x._node is ctx))
+            ctx._saved.append(None if x is None else save(x, "tensors", output=x._node is ctx))

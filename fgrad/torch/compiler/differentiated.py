@@ -21,7 +21,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.node import TWICE, Edge, Node
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.write.copying import kept_strides
@@ -191,7 +191,7 @@ class BackwardProgram:
         node = CompiledFunctionBackward(edges, self.types, source)
         node.program = self
         node.residuals = [outs[output] for output in self.residuals]
-        node.saved = [SavedTensor(found[at], "input") for at in self.saved]
+        node.saved = [save(found[at], "input") for at in self.saved]
         for number, place in enumerate(self.results):
             made[place]._node, made[place]._output_nr = node, number
 

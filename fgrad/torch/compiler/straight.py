@@ -261,8 +261,8 @@ def _making(i: int, each: Made, scope: Scope) -> Lines:
         lines.append("    c.writes = None")
     else:
         lines.append(f"    g{i}._counter = g{each.counter}._counter")
-    if like._requires_grad:
-        lines.append(f"    g{i}._requires_grad = True")
+    lines.append(f"    g{i}._geometry = g{i}._node = g{i}._view = g{i}._origin = None")
+    lines.append(f"    g{i}._requires_grad, g{i}._inference = {like._requires_grad}, False")
     if like._node is not None:
         lines.append(f"    g{i}._node = copied({scope.name(like._node)})")
         lines.append(f"    g{i}._output_nr = {like._output_nr}")

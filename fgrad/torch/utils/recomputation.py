@@ -20,7 +20,7 @@ from typing import Any
 from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import enable_grad
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd.graph import saved_tensors_hooks
 from fgrad.torch.utils.checkpoint_texts import TIP
@@ -69,7 +69,7 @@ class Frame:
         self.explain = explain
         #: stands for this call in the errors of its saved inputs
         self.node: Node = Node((), (), None)
-        self.inputs: list[SavedTensor | Any] = [SavedTensor(x, "input") if isinstance(x, Tensor) else x for x in inputs]
+        self.inputs: list[SavedTensor | Any] = [save(x, "input") if isinstance(x, Tensor) else x for x in inputs]
         self.holders: list[weakref.ref[Holder]] = []
         self.seen: list[Any] = []
         #: for each backward, how many tensors its recomputation has saved so far

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.saved import save
 
 pytestmark = pytest.mark.fast
 
@@ -62,7 +62,7 @@ def test_second_derivatives(function: Any, blocks: tuple[Any, Any]):
 
 def test_a_saved_tensor_is_a_handle_and_a_version():
     tensor = torch.ones(2)
-    saved = SavedTensor(tensor, "self")
+    saved = save(tensor, "self")
     node = torch.ones(1, requires_grad=True).exp().grad_fn
     tensor.data.mul_(3)  # moves no counter that the handle knows
     assert saved.value(node).tolist() == [3.0, 3.0]
@@ -72,7 +72,7 @@ def test_a_saved_tensor_is_a_handle_and_a_version():
 
 
 def test_a_saved_tensor_that_was_released_is_gone():
-    saved = SavedTensor(torch.ones(2), "self")
+    saved = save(torch.ones(2), "self")
     saved.release()
     node = torch.ones(1, requires_grad=True).exp().grad_fn
     with pytest.raises(RuntimeError, match="a second time"):
