@@ -28,6 +28,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
 #: containers of more elements are not gone through: they hold data and not state
@@ -192,9 +193,11 @@ class World:
             return ()
         return self.attributes(value, place)
 
-    def attributes(self, value: Any, place: Place, but: Iterable[str] = ()) -> list[tuple[Place, Any]]:
-        """The attributes of an object."""
-        held = getattr(value, "__dict__", None)
+    def attributes(
+        self, value: Any, place: Place, but: Iterable[str] = (), held: dict[str, Any] | None = None
+    ) -> list[tuple[Place, Any]]:
+        """The attributes of an object, which ``held`` has, or else its ``__dict__``."""
+        held = getattr(value, "__dict__", None) if held is None else held
         found = dict(self.kept(held)) if isinstance(held, dict) else {}
         if slots := Slots.of(value):
             found.update(self.kept(slots).items())
@@ -269,6 +272,7 @@ class World:
             else:
                 container.clear()
                 container.update(before)
+        changes.attributes = changes.fields = object()
 
 
 #: by identity: a class need not have a hash
