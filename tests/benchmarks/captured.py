@@ -1,5 +1,6 @@
 """Compiled and captured steps of training against PyTorch, eager and compiled, the same in JAX, and themselves."""
 
+import contextlib
 import importlib
 import json
 import statistics
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,7 @@ def rows(rounds: int, seconds: float, torch: Any) -> list[Row]:
     """All of them; ``torch`` is PyTorch, where it is installed."""
     found = [] if torch is None else [row for step in STEPS for row in against_torch(step, torch, rounds, seconds)]
     found += [against_jax(rounds, seconds), overhead(2, 30, rounds), overhead(100, 150, rounds), front(rounds)]
+    found += front_of_jax(rounds)
     return found if torch is None else [*found, memory()]
 
 
@@ -140,7 +142,7 @@ def against_torch(step: Step, torch: Any, rounds: int, seconds: float) -> list[R
     for _ in range(WARM_UP):
         compiled(*args)
         theirs(*other)
-    found = []
+    found = [floor(step, torch, rounds, seconds)]
     for against, call, wanted in (
         ("PyTorch eager", lambda: eager(*batch), step.wanted),
         ("torch.compile", lambda: theirs(*other), COMPILED),
@@ -148,6 +150,48 @@ def against_torch(step: Step, torch: Any, rounds: int, seconds: float) -> list[R
         r, a, b = ratio(lambda: Awaited(compiled(*args)), call, rounds, seconds)
         found.append(Row(f"compiled step, {step.name}", against, r, wanted, f"{a:.0f} / {b:.0f} us"))
     return found
+
+
+#: PyTorch runs these layers as one operation each, of which the elementwise part is not told apart
+_LAYERS = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward")
+#: the operations of PyTorch's that multiply matrices, convolve, or run a recurrent layer
+_HEAVY = frozenset((*("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward"), *_LAYERS))
+
+
+def floor(step: Step, torch: Any, rounds: int, seconds: float) -> Row:
+    """The products and convolutions of a step alone, as PyTorch runs them, against all of it.
+
+    A compiled step has these to do, too, and what is elementwise beside, so where PyTorch's are the fastest that the
+    machine has it takes longer than this.
+    """
+    function, batch = step.make(torch)
+    for _ in range(WARM_UP):
+        function(*batch)
+    with _heavy_calls(torch) as calls:
+        function(*batch)
+
+    def alone() -> None:
+        with torch.no_grad():
+            for operation, args, kwargs in calls:
+                operation(*args, **kwargs)
+
+    r, a, b = ratio(alone, lambda: function(*batch), rounds, seconds)
+    return Row(f"the products alone, {step.name}", "PyTorch eager, all of the step", r, None, f"{a:.0f} / {b:.0f} us")
+
+
+@contextlib.contextmanager
+def _heavy_calls(torch: Any) -> Iterator[list[tuple[Any, Any, Any]]]:
+    """The calls of such operations inside, with their arguments."""
+    calls: list[tuple[Any, Any, Any]] = []
+
+    class Noting(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if operation.overloadpacket.__name__ in _HEAVY:
+                calls.append((operation, args, kwargs or {}))
+            return operation(*args, **(kwargs or {}))
+
+    with Noting():
+        yield calls
 
 
 def against_jax(rounds: int, seconds: float) -> Row:
@@ -236,6 +280,48 @@ def front(rounds: int) -> Row:
     a, b = (statistics.median(pair[i] for pair in pairs) * 1e3 for i in (0, 1))
     r = statistics.median(one / other for one, other in pairs)
     return Row("capturing and lowering a step, before XLA", "the step uncompiled", r, 3.0, f"{a:.1f} / {b:.1f} ms")
+
+
+def front_of_jax(rounds: int) -> list[Row]:
+    """What JAX takes to trace and lower the same step written for it, and to lower it alone."""
+    function, x = _deep(20)
+    for _ in range(WARM_UP):
+        function(x)
+    params = [(jnp.ones((16, 16)), jnp.ones(16)) for _ in range(20)]
+    args = params, params, jnp.asarray(x.numpy())
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        traced = jax.jit(_descent()).trace(*args)
+        middle = time.process_time()
+        traced.lower()
+        end = time.process_time()
+        function(x)
+        times.append((middle - start, end - middle, time.process_time() - end))
+    tracing, lowering, uncompiled = (statistics.median(each[i] for each in times) for i in range(3))
+    return [
+        Row(work, "the step uncompiled, by fgrad", a / uncompiled, None, f"{a * 1e3:.1f} / {uncompiled * 1e3:.1f} ms")
+        for work, a in (
+            ("JAX's own tracing and lowering of that step", tracing + lowering),
+            ("JAX's own lowering of that step, traced", lowering),
+        )
+    ]
+
+
+def _descent() -> Callable[..., Any]:
+    """A step of ``_deep`` for JAX, each time another function, so that nothing is known of it."""
+
+    def loss(params: Any, x: Any) -> Any:
+        for weight, bias in params:
+            x = x @ weight.T + bias
+        return jnp.mean(x**2)
+
+    def update(params: Any, momenta: Any, x: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(params, x)
+        momenta = jax.tree.map(lambda m, g: 0.9 * m + g, momenta, gradients)
+        return jax.tree.map(lambda p, m: p - 1e-3 * m, params, momenta), momenta, value
+
+    return update
 
 
 def memory() -> Row:

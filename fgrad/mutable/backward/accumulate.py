@@ -11,6 +11,7 @@ from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -39,11 +40,16 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     if not is_tracked(leaf):
         pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
     elif old is None:
-        leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
+        made = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
+        now = object()
+        leaf._grad = made
+        changes.fields = now
     elif not modes.grad:
         old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
     else:
-        leaf._grad = apply(ADD, (old, grad))
+        made, now = apply(ADD, (old, grad)), object()
+        leaf._grad = made
+        changes.fields = now
     hooks = leaf._post_accumulate_grad_hooks
     for hook in list(hooks.values()) if hooks else ():
         returned = hook(leaf)

@@ -26,6 +26,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, Reading
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING, Pullback
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
@@ -212,8 +213,10 @@ class FusibleBackward:
         memory = self.backward.memory[place]
         assert memory is not None
         strides, version = memory
-        leaf._grad = new_tensor(value, leaf._type, strides)
-        leaf._grad._counter.value = version
+        made, now = new_tensor(value, leaf._type, strides), object()
+        made._counter.value = version
+        leaf._grad = made
+        changes.fields = now
 
     def _recorded(self) -> Program:
         """The program of this structure.

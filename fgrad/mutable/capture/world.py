@@ -17,7 +17,7 @@ tensor that only a library holds) is met when an operation reads it: it has no n
 """
 
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -28,6 +28,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
 #: containers of more elements are not gone through: they hold data and not state
@@ -86,6 +87,8 @@ class World:
     made: dict[int, type] = field(factory=dict)
     #: by identity, classes with their bases that are the user's
     of_user: dict[int, tuple[type, list[type]]] = field(factory=dict)
+    #: by the identity of a class, what names what its objects hold
+    named: dict[int, Children | None] = field(factory=dict)
     #: the objects of the user's classes, with these
     instances: list[tuple[Any, type]] = field(factory=list)
 
@@ -158,7 +161,9 @@ class World:
             if id(value.__class__) in _PLAIN or id(value) in self.objects:
                 continue
             self.objects[id(value)] = place, value
-            if isinstance(value, tuple(LATE)):
+            if id(value.__class__) in _PLAIN_CONTAINERS and not value:
+                self.kept(value)  # most are a module's tables of hooks
+            elif isinstance(value, tuple(LATE)):
                 late.append(entry)
             else:
                 waiting.append((value, iter([*self.children(value, place)])))
@@ -171,10 +176,9 @@ class World:
         if isinstance(value, tuple(STREAMS)):
             self.streams.setdefault(value, place)
             return ()
-        for cls in type(value).__mro__:
-            for known, children in CHILDREN.items():
-                if cls is known:
-                    return children(self, value, place)
+        named = self._named(type(value))
+        if named is not None:
+            return named(self, value, place)
         if isinstance(value, dict | list | tuple | set | frozenset | deque):
             items: list[tuple[Place, Any]] = []
             if len(value) <= LARGEST:
@@ -194,9 +198,18 @@ class World:
             return ()
         return self.attributes(value, place)
 
-    def attributes(self, value: Any, place: Place, but: Iterable[str] = ()) -> list[tuple[Place, Any]]:
-        """The attributes of an object."""
-        held = getattr(value, "__dict__", None)
+    def _named(self, cls: type) -> Children | None:
+        """What names what objects of a class hold, if that has been entered."""
+        if id(cls) not in self.named:  # the class is kept by ``of_user``
+            entered = {id(known): children for known, children in CHILDREN.items()}
+            self.named[id(cls)] = next((entered[id(base)] for base in cls.__mro__ if id(base) in entered), None)
+        return self.named[id(cls)]
+
+    def attributes(
+        self, value: Any, place: Place, but: Iterable[str] = (), held: dict[str, Any] | None = None
+    ) -> list[tuple[Place, Any]]:
+        """The attributes of an object, which ``held`` has, or else its ``__dict__``."""
+        held = getattr(value, "__dict__", None) if held is None else held
         found = dict(self.kept(held)) if isinstance(held, dict) else {}
         if slots := Slots.of(value):
             found.update(self.kept(slots).items())
@@ -271,10 +284,14 @@ class World:
             else:
                 container.clear()
                 container.update(before)
+        changes.attributes = changes.fields = object()
 
 
 #: by identity: a class need not have a hash
 _PLAIN = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))
+
+
+_PLAIN_CONTAINERS = frozenset(map(id, (dict, list, set, OrderedDict, NotedDict, NotedOrderedDict)))
 
 
 def _copied(container: Any) -> Any:

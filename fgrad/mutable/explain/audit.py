@@ -10,6 +10,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import name_of, place
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -140,6 +141,7 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
         modes.snapshot, modes.findings = before
         for name, tensor in given.items():
             tensor._grad = held[name]
+        changes.fields = object()
     differences = () if error is not None else tuple(_differences(outcomes[0], outcome))
     return Audit(result, tuple(findings), error, differences)
 
@@ -160,6 +162,7 @@ def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dic
     """The result of a run, and its arrays: those it returned, and the gradients of its arguments."""
     for tensor in given.values():
         tensor._grad = None
+    changes.fields = object()
     result = run()
     leaves = flatten(result)[0]
     names = ["the result"] if len(leaves) == 1 else [f"result[{i}]" for i in range(len(leaves))]

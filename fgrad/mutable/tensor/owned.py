@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import frozen
 
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.exported import Fixed
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor
@@ -207,6 +208,7 @@ class Owner:
                 self.lent = False
                 if not calls:  # in one call: see NOTE [Signals]
                     deque(map(dict.pop, self._fields(), repeat("_grad"), repeat(None)), 0)
+                    changes.fields = object()
         outs, calls = self.latest[0]
         self.latest.append((outs[:2], calls))
         return outs
@@ -264,6 +266,7 @@ class Owner:
                     if "_grad" not in held:
                         leaf._grad = made
                 leaf._owner = None
+        changes.fields = object()
         self.latest.append((((), ()), calls))
         self.released = True
 

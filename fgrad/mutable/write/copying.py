@@ -14,6 +14,7 @@ from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.output_strides import ordered
 from fgrad.mutable.operation.overlap import check_copied
 from fgrad.mutable.operation.traits import Writing
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import dtype as Dtype
@@ -107,6 +108,6 @@ def resize(tensor: Tensor, sizes: Ints, strides: Ints) -> None:
     need = -(-storage_size(sizes, strides, offset, dtype.itemsize) // tensor._storage.dtype.itemsize)
     if need > tensor._storage.count:
         tensor._storage.resize(need)
-    tensor._geometry = Geometry(sizes, strides, offset, dtype)
-    tensor._type = tensor_type(dtype, sizes)
-    tensor._cache = None
+    geometry, type, now = Geometry(sizes, strides, offset, dtype), tensor_type(dtype, sizes), object()
+    tensor._geometry, tensor._type, tensor._cache = geometry, type, None
+    changes.fields = now

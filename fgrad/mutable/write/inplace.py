@@ -36,6 +36,7 @@ from fgrad.mutable.operation.operation_node import OperationNode, zeros
 from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import save
@@ -302,6 +303,7 @@ class Before:
             tensor._view.version = version
         for x, node, output, hooks in self.makers:
             x._node, x._output_nr, x._tensor_hooks = node, output, hooks
+        changes.fields = object()
         for node, retains in self.retains:
             node.retains = retains
 
@@ -340,9 +342,11 @@ def make(tensor: Tensor, node: Node) -> None:
     """
     old, number = tensor._node, tensor._output_nr
     retains = old.retains if tensor._retains_grad and old is not None else None
+    now = object()
     if retains is not None:
         node.retains = {0: retains[number]}
     tensor._node, tensor._output_nr, tensor._tensor_hooks = node, 0, None
+    changes.fields = now
     if retains is not None:
         del retains[number]
     if tensor._view is not None:

@@ -15,6 +15,7 @@ from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.ports import AUDIT, REFUSED_WRITE
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut, may_vary
 from fgrad.mutable.tensor.node import TWICE, Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor, save
@@ -375,8 +376,10 @@ class _Call:
         if not self.recorded or plain:
             return out
         if out._view is None:
+            now = object()
             out._node, out._output_nr = self.ctx, i
             out._tensor_hooks = None
+            changes.fields = now
         else:
             self.ctx.out_types = (out._type,)
             rebase(out, self.ctx)

@@ -20,6 +20,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import TWICE, Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
@@ -77,12 +78,14 @@ class Cut:
             if node not in self.stand_ins:
                 self.stand_ins[node] = _stand_in(node, capture)
             tensor._node = self.stand_ins[node]
+        changes.fields = object()
 
     def give_back(self) -> None:
         """Give those that have their stand-ins still their nodes."""
         for tensor, node in self.tensors.items():
             if tensor._node is self.stand_ins[node]:
                 tensor._node = node
+        changes.fields = object()
 
 
 def _stand_in(node: Node, capture: Capture) -> Node:

@@ -19,6 +19,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
@@ -190,6 +191,7 @@ class Effects:
         arrays = [storage.array for storage, _ in storages]
         values = [counter.value for counter, _ in counters]
         held = [container.get(key, _ABSENT) for container, key, _ in entries]
+        now = object()
         try:
             for storage, array in storages:
                 storage.array = array
@@ -208,6 +210,8 @@ class Effects:
                 else:
                     container[key] = value
             raise
+        finally:
+            changes.attributes = changes.fields = now
         for (counter, delta), (_, _, writes) in zip(counters, self.counts, strict=True):
             note(counter, delta, writes)
         return made, self.result(found, made)

@@ -7,26 +7,30 @@ So another ``training``, another option of an optimiser, a parameter that was re
 its class make another program.  Beside these stand the types and layouts of all tensors that the function can reach,
 whether it reads their values or not, which of them share memory, whether they have a gradient, the modes, and the
 variables that the functions name.
+
+Containers whose writes are noted are looked at only where something has been noted since (NOTE [Changes]).
 """
 
 import operator
 from collections import OrderedDict, deque
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from itertools import repeat
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING, Slots
 from fgrad.mutable.capture.world import holds
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.nn.modules.hooks import everywhere
+from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import attributes_of, notes_writes
 
 
 def modes_now() -> Any:
@@ -73,6 +77,17 @@ def signature(tensor: Tensor) -> Any:
     )
 
 
+@frozen(eq=False)
+class _Looked:
+    """Containers that are looked at together: those that held nothing, and what the others held."""
+
+    empty: list[Any]
+    contents: Contents
+
+    def hold(self) -> bool:
+        return not any(self.empty) and self.contents.hold()
+
+
 @define(eq=False)
 class Guards:
     """What is asked before a program is used.
@@ -83,6 +98,7 @@ class Guards:
       keyed: those of the dicts, by identity, whose keys are data and no names of attributes.
       others: sets and slots with what they held.
       empty: containers that held nothing: most are tables of hooks.
+      modules: each module, by the identity of the dict that has its attributes.
       entries: containers that the call itself changes, with those entries that it leaves alone.
       attributes: the dicts of tensors with what the user has set there.
       instances, classes: the objects of the user's classes, and these.
@@ -97,6 +113,7 @@ class Guards:
     keyed: set[int] = field(factory=set)
     others: list[tuple[Any, Any]] = field(factory=list)
     empty: list[Any] = field(factory=list)
+    modules: dict[int, Module] = field(factory=dict)
     entries: list[tuple[Any, int, dict[Any, Any]]] = field(factory=list)
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
     instances: list[Any] = field(factory=list)
@@ -105,11 +122,26 @@ class Guards:
     tensors: list[Any] = field(factory=list)
     numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
     shared: list[int] = field(factory=list)
+    #: ``changes.attributes`` when what is noted was looked at
+    _seen: object = field(default=None, init=False)
+    #: the dicts of those modules that note what is written there, by identity
+    _noting: set[int] = field(factory=set, init=False)
+    #: what is looked at then, and what at each call
+    _noted: "_Looked | None" = field(default=None, init=False)
+    _silent: "_Looked | None" = field(default=None, init=False)
 
     def hold(self) -> bool:
         """Whether everything that does not depend on the arguments is as it was."""
-        if any(self.empty) or not self._contents.hold():
-            return False
+        now = changes.attributes
+        if now is not self._seen:
+            if not self._noted_hold():
+                return False
+            self._seen = now
+        assert self._silent is not None
+        return self._silent.hold() and self._rest_hold()
+
+    def _rest_hold(self) -> bool:
+        """Whether what is no container of one of these kinds is as it was."""
         if not all(map(operator.is_, map(type, self.instances), self.classes)):
             return False
         for container, size, items in self.entries:
@@ -138,11 +170,25 @@ class Guards:
         changed = [(new, old) for new, old in pairs if new is not old]
         return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for new, old in changed)
 
-    @cached_property
-    def _contents(self) -> Contents:
-        """What the containers held."""
-        shown = [view for held, _ in self.containers for view in self._views(held, held)]
-        return Contents(shown, [view for held, old in self.containers for view in self._views(held, old)])
+    def _noted_hold(self) -> bool:
+        """Whether modules have the dicts that they had, and containers whose writes are noted hold what they held."""
+        if any(id(attributes_of(module)) != key for key, module in self.modules.items()):
+            return False
+        noting = {key for key, module in self.modules.items() if notes_writes(module)}
+        if self._noted is None or noting != self._noting:
+            self._noting = noting
+            self._noted, self._silent = self._looked(True), self._looked(False)
+        return self._noted.hold()
+
+    def _looked(self, noted: bool) -> "_Looked":
+        """Of the containers those whose writes are noted, or the others."""
+        empty = [held for held in self.empty if self._is_noted(held) is noted]
+        both = [each for each in self.containers if self._is_noted(each[0]) is noted]
+        shown = [view for held, _ in both for view in self._views(held, held)]
+        return _Looked(empty, Contents(shown, [view for held, old in both for view in self._views(held, old)]))
+
+    def _is_noted(self, container: Any) -> bool:
+        return id(container) in self._noting or container.__class__ in (NotedDict, NotedOrderedDict)
 
     def _views(self, held: Any, shown: Any) -> list[Any]:
         """What is looked at of a container, or of its copy.  A dict is asked as one, whatever its class makes of it."""
@@ -239,6 +285,8 @@ def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
     found = Guards()
     lasting = [(x, cls) for x, cls in capture.world.instances if id(x) in capture.world.lasting]
     found.instances, found.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
+    modules = [x for _, x in capture.world.objects.values() if isinstance(x, Module)]
+    found.modules = {id(attributes_of(x)): x for x in modules}
     tensors = {id(vars(x)) for x in capture.world.tensors}
     for key, (container, before) in capture.world.containers.items():
         if id(container) in tensors or key not in capture.world.lasting:

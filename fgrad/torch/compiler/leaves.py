@@ -8,6 +8,7 @@ from attrs import frozen
 
 from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
 from fgrad.mutable.capture.world import Place, World
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.torch.optim.optimizer import Optimizer
@@ -141,6 +142,7 @@ def _gradient_leaf(place: Place, owner: Tensor, made: Tensor) -> Leaf:
 
     def write(value: Any) -> None:
         owner._grad = new_tensor(value, type_of(value), strides)
+        changes.fields = object()
 
     def read() -> Any:
         return zeros if owner._grad is None else owner._grad._storage.array
@@ -189,9 +191,11 @@ def _entry_leaf(place: Place, container: dict[Any, Any], key: Any, made: Tensor,
             _overwrite(container[key], value)
         else:
             container[key] = new_tensor(value, type)
+            changes.attributes = object()
 
     def forget() -> None:
         container[key] = old
+        changes.attributes = object()
 
     return Unknown(place, lambda: container[key]._value() if is_there() else zeros, write, is_there, forget)
 

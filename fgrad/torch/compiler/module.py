@@ -6,6 +6,7 @@ from typing import Any
 
 from fgrad.torch.nn.modules import module as modules
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import attributes_of
 
 
 class OptimizedModule(Module):
@@ -19,19 +20,19 @@ class OptimizedModule(Module):
     def __init__(self, module: Module, compiled: Callable[..., Any]):
         super().__init__()
         self._orig_mod = module
-        self.__dict__["_compiled_call"] = compiled
+        attributes_of(self)["_compiled_call"] = compiled
         self.training = module.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_compiled_call"](*args, **kwargs)
+        return attributes_of(self)["_compiled_call"](*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
-            return self.__dict__["_modules"]["_orig_mod"]
+            return attributes_of(self)["_modules"]["_orig_mod"]
         return getattr(self._orig_mod, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("_orig_mod", "training") or name in self.__dict__:
+        if name in ("_orig_mod", "training") or name in attributes_of(self):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)

@@ -10,6 +10,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.containers import containers, named_leaves
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import attributes_of
 from fgrad.torch.optim.optimizer import Optimizer
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.generator import Generator
@@ -28,13 +29,14 @@ class _InModule(Place):
 
 def _of_module(world: World, module: Any, place: Place) -> list[tuple[Place, Any]]:
     root, prefix = (place.root, f"{place.name}.") if isinstance(place, _InModule) else (place, "")
+    held = attributes_of(module)
     found: list[tuple[Place, Any]] = []
     for table in _TABLES:
-        for key, value in world.kept(vars(module).get(table, {})).items():
+        for key, value in world.kept(held.get(table, {})).items():
             path, name = f"{place.path}.{key}", prefix + key
             keys = (*root.keys, name)
             found.append((_InModule(path, keys, root, name) if table == "_modules" else Place(path, keys), value))
-    return found + world.attributes(module, place, _TABLES)
+    return found + world.attributes(module, place, _TABLES, held)
 
 
 def _of_optimizer(world: World, optimizer: Any, place: Place) -> list[tuple[Place, Any]]:

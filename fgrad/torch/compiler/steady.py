@@ -3,8 +3,8 @@
 NOTE [Steady calls]
 A program owns what it writes, and a call takes its arrays from the last one and leaves its own in their place.  What it
 asks of the tensors that it owns is whether they have the fields that they had, of all of them at once (NOTE
-[Identities]): nothing else can have happened to them while their owner is open.  The other tensors of the call are
-asked as at any other.
+[Identities]), and only where a field of some tensor has been written since it last asked (NOTE [Changes]): nothing else
+can have happened to them while their owner is open.  The other tensors of the call are asked as at any other.
 
 A program whose tensors are written or whose gradients are read between its calls soon after it has taken them waits
 twice as long before it takes them again.
@@ -13,6 +13,7 @@ twice as long before it takes them again.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.owned import Owner, Pending
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.effects import Effects, Fresh, Tree, Value
@@ -62,13 +63,21 @@ class Steady:
         self.returned: Callable[..., Any] = _returning(effects, self._fitting.asked, places, run.rest)
         self._asked: list[Tensor] = []
         self._classes: list[type] = []
-        self._contents: Contents = Contents([])
+        self._hooks: Contents = Contents([])
+        self._fields: Contents = Contents([])
+        #: ``changes.fields`` when the fields were looked at
+        self._seen: object = None
 
     def fits(self, arguments: Sequence[Tensor]) -> list[Tensor] | None:
         """The tensors of a call that the program does not own, if the call can go on from the last one."""
         owner = self.owner
-        if owner is None or not owner.open or [*map(type, self._asked)] != self._classes or not self._contents.hold():
+        if owner is None or not owner.open or [*map(type, self._asked)] != self._classes or not self._hooks.hold():
             return None
+        now = changes.fields
+        if now is not self._seen:
+            if not self._fields.hold():
+                return None
+            self._seen = now
         return self._fitting(arguments)
 
     def end(self) -> None:
@@ -103,15 +112,16 @@ class Steady:
                 taken_down = self._take_down()
                 self._fitting.know(found)
                 if self._guards.fit(found):  # as what was taken down just now
-                    self.owner, (self._asked, self._classes, self._contents) = owner, taken_down
+                    self.owner, self._seen = owner, None
+                    self._asked, self._classes, self._hooks, self._fields = taken_down
                     return [found[i] for i in self._fitting.asked]
             owner.release()
         self.calls = 0
         self.wait = min(2 * self.wait + 1, 1 << 16)
         return None
 
-    def _take_down(self) -> tuple[list[Tensor], list[type], Contents]:
-        """The tensors that the program owns and their gradients that are not pending, their classes, what they hold.
+    def _take_down(self) -> tuple[list[Tensor], list[type], Contents, Contents]:
+        """The tensors that the program owns and their gradients that are not pending, their classes, hooks and fields.
 
         Tables of hooks are filled in place, so what they hold is taken down too.
         """
@@ -121,7 +131,7 @@ class Steady:
         tables = [table for t in asked for table in (t._tensor_hooks, t._post_accumulate_grad_hooks)]
         hooks = [table.values() for table in tables if table is not None]
         held = [[x for name, x in vars(t).items() if name != "_grad" or id(t) not in pending] for t in asked]
-        return asked, [*map(type, asked)], Contents([*[vars(t).values() for t in asked], *hooks], [*held, *hooks])
+        return asked, [*map(type, asked)], Contents(hooks), Contents([vars(t).values() for t in asked], held)
 
 
 def can_be_steady(effects: Effects, guards: Guards) -> bool:

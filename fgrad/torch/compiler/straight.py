@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from fgrad.graph.source import function_of
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.effects import Effects, Found, Fresh, Kept, Made, Tree, Value, note
@@ -192,7 +193,7 @@ def is_plain(effects: Effects) -> bool:
 
 def _leaving(effects: Effects, outputs: int) -> Callable[..., Any]:
     scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
-    scope |= {"copied": copy.copy, "begin": _begin, "note": note}
+    scope |= {"copied": copy.copy, "begin": _begin, "note": note, "changes": changes}
     lines = ["def run(found, outs, runs):"]
     lines += _unpacked("t", len(effects.located.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
@@ -210,11 +211,14 @@ def _leaving(effects: Effects, outputs: int) -> Callable[..., Any]:
         lines.append(f"    if t{at}._storage.__class__ is not Storage: t{at}._storage.settle()")
     for at, *_ in effects.counts:
         lines.append(f"    if t{at}._counter.__class__ is not VersionCounter: t{at}._counter.settle()")
+    noted = ["attributes"] * bool(effects.entries) + ["fields"] * bool(effects.fields)
+    lines += ["    now = new(object)"] if noted else []
     # from here on nothing is called
     lines += [f"    t{at}._storage.array = o{output}" for at, output in effects.writes]
     lines += [f"    t{at}._counter.value += {delta}" for at, delta, _ in effects.counts]
     lines += [f"    t{at}.{name} = {_text(value, scope)}" for at, name, value in effects.fields]
     lines += [f"    {scope.name(into)}[{key!r}] = {_text(value, scope)}" for into, key, value in effects.entries]
+    lines += [f"    changes.{kind} = now" for kind in noted]
     # until here
     for i, (at, delta, writes) in enumerate(effects.counts):
         if not alike[i]:

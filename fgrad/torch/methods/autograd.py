@@ -10,6 +10,7 @@ from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
@@ -110,7 +111,9 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if modes.level:
         _note(self)
+    now = object()
     self._requires_grad = value
+    changes.fields = now
 
 
 def _note(tensor: Tensor) -> None:
@@ -156,8 +159,10 @@ def _set_grad(self: Tensor, value: Any) -> None:
         _note(self)
     if self._owner is not None:
         self._owner.release()  # drops a pending gradient: see NOTE [Owned tensors]
+    now = object()
     if value is None:
         self._grad = None
+        changes.fields = now
         return
     if not isinstance(value, Tensor):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
@@ -180,6 +185,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
             f"'{list(self._type.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
     self._grad = value
+    changes.fields = now
 
 
 def _delete_grad(self: Tensor) -> None:
@@ -238,7 +244,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     if not is_tracked(self):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._tensor_hooks is None:
-        self._tensor_hooks = OrderedDict()
+        self._tensor_hooks, changes.fields = OrderedDict(), object()
         node = gradient_function(self)
         if node is not None:
             node._register_hook_dict(self._tensor_hooks, self._output_nr)
@@ -254,7 +260,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHand
     if gradient_function(self) is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if self._post_accumulate_grad_hooks is None:
-        self._post_accumulate_grad_hooks = OrderedDict()
+        self._post_accumulate_grad_hooks, changes.fields = OrderedDict(), object()
     return register(self._post_accumulate_grad_hooks, hook)
 
 
@@ -288,10 +294,12 @@ def detach_(self: Tensor) -> Tensor:
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     _without_history(cut(self), self, "detach")
+    now = object()
     self._requires_grad = False
     self._node = None
     self._output_nr = 0
     self._tangents = None
+    changes.fields = now
     return self
 
 
@@ -332,10 +340,12 @@ def _set_data(self: Tensor, other: Any) -> None:
     if other._type.dtype is not self._type.dtype:
         self._accumulator = None
     before = self._value() if modes.capture else None
+    now = object()
     self._storage = other._storage
     self._type = other._type
     self._geometry = geometry
     self._cache = None
+    changes.fields = now
     if modes.capture:
         derive(cut(self), grafted(constant_of(self._value()), before))
 
@@ -352,7 +362,7 @@ def _cut_node(self: Tensor, value: None) -> None:
 
 
 def _set_hooks(self: Tensor, value: "OrderedDict[int, Any] | None") -> None:
-    self._tensor_hooks = value
+    self._tensor_hooks, changes.fields = value, object()
 
 
 Tensor._grad_fn = property(  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
 from fgrad.mutable.tensor.node import Node
@@ -312,8 +313,10 @@ def _looking_at(
     operands = (tensor, *sources)
     recorded = modes.grad and any(map(is_tracked, operands))
     node = SetNode([gradient_edge(x) for x in operands], (type,), here(3)) if recorded else None
+    now = object()
     tensor._storage, tensor._type, tensor._geometry = storage, type, geometry
     tensor._cache = tensor._accumulator = None
+    changes.fields = now
     tensor._bump("set_", here(3))
     if node is not None:
         rebase(tensor, node)

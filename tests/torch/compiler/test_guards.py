@@ -3,6 +3,7 @@
 A scenario runs compiled and uncompiled, and has to give the same both times.
 """
 
+import copy
 import dataclasses
 import gc
 import sys
@@ -759,6 +760,128 @@ def test_a_module_that_is_imported_or_found_inside_is_seen(monkeypatch, statemen
     thrice(f, ones())
     settings.k = 5
     assert f(ones()).tolist() == [5.0, 5.0]
+
+
+# -- modules note what is written to them ----------------------------------------------------------------------------
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2.0
+        self.register_buffer("shift", torch.zeros(2))
+        self.inner = nn.Identity()
+
+    def forward(self, x):
+        return self.inner(x) * self.scale + self.shift
+
+
+def of_a_module(change):
+    """A scenario: a module, compiled, to which something is done after some calls."""
+
+    def run(compile):
+        module = Scaled()
+        f = compile(lambda x: module(x))
+        thrice(f, ones())
+        change(module)
+        found = f(ones())
+        thrice(f, ones())
+        return found, f(ones())
+
+    SCENARIOS.append(pytest.param(run, id=change.__name__))
+    return run
+
+
+@of_a_module
+def an_attribute_in_the_dict_of_a_module(module):
+    module.__dict__["scale"] = 5.0
+
+
+@of_a_module
+def an_attribute_by_vars_of_a_module(module):
+    vars(module).update(scale=5.0)
+
+
+@of_a_module
+def another_dict_of_a_module(module):
+    module.__dict__ = {**module.__dict__, "scale": 5.0}
+    module.scale = 3.0
+
+
+@of_a_module
+def an_attribute_that_a_module_loses(module):
+    Scaled.scale = 7.0
+    del module.scale
+
+
+@of_a_module
+def an_entry_of_a_table_of_a_module(module):
+    module._buffers["shift"] = ones()
+
+
+@of_a_module
+def another_table_of_a_module(module):
+    module._buffers = {"shift": ones()}
+    module._buffers["shift"] = 2 * ones()
+
+
+@of_a_module
+def a_child_in_the_table_of_a_module(module):
+    module._modules.update(inner=nn.Tanh())
+
+
+@of_a_module
+def a_hook_in_the_table_of_a_module(module):
+    module._forward_hooks[0] = lambda module, args, out: out * 2
+
+
+@of_a_module
+def a_module_that_is_loaded(module):
+    module.__setstate__({**module.__dict__, "scale": 5.0})
+
+
+@scenario
+def the_dict_of_a_module_that_was_kept(compile):
+    module = Scaled()
+    held = vars(module)
+    f = compile(lambda x: module(x))
+    thrice(f, ones())
+    held["scale"] = 5.0
+    return f(ones())
+
+
+@scenario
+def the_dict_of_a_module_that_was_asked_for_between_calls(compile):
+    module = Scaled()
+    f = compile(lambda x: module(x))
+    thrice(f, ones())
+    held = vars(module)
+    first = f(ones())
+    held["scale"] = 5.0
+    return first, f(ones())
+
+
+@scenario
+def a_module_that_sets_its_attributes_itself(compile):
+    class Own(Scaled):
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value)
+
+    module = Scaled()
+    module.__class__ = Own
+    f = compile(lambda x: module(x))
+    thrice(f, ones())
+    module.scale = 5.0
+    return f(ones())
+
+
+@scenario
+def a_copy_of_a_module(compile):
+    module = copy.deepcopy(Scaled())
+    f = compile(lambda x: module(x))
+    thrice(f, ones())
+    module._buffers["shift"] = ones()
+    return f(ones())
 
 
 def shown(found):

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+from collections import OrderedDict
 
 import jax
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.tensor import owned
+from fgrad.mutable.tensor.changes import changes
 from fgrad.torch.compiler import steady
 from tests.torch.compiler.programs import classifier, close, same
 from tests.torch.compiler.test_compile import programs
@@ -147,10 +149,6 @@ def freeze(d):
     d.b.requires_grad_(False)
 
 
-def freeze_by_the_dict(d):
-    vars(d.b)["_requires_grad"] = False
-
-
 def another_class(d):
     d.w.__class__ = type("Marked", (torch.Tensor,), {})
 
@@ -184,7 +182,7 @@ def raise_an_error(d):
 CHANGES = [
     *(write_a_view, write_data, replace_data, write_by_numpy, keep_showing_to_numpy, ask_for_the_address),
     *(write_the_momentum, replace_the_momentum, another_rate, an_eager_step, an_eager_backward),
-    *(read_a_gradient, write_a_gradient, take_a_gradient_away, freeze, freeze_by_the_dict, another_class, mark, hook),
+    *(read_a_gradient, write_a_gradient, take_a_gradient_away, freeze, another_class, mark, hook),
     *(resize, load, read, raise_an_error),
 ]
 
@@ -201,6 +199,77 @@ def test_whatever_happens_in_between_is_seen(change):
     found[0].same_as(found[1])
     if hasattr(found[0], "shown"):
         close(found[0].shown, found[1].shown, exact=False)
+
+
+def take_a_gradient_over(d):
+    d.w.grad = d.w.grad.clone()
+
+
+def a_backward_that_is_recorded(d):
+    before = changes.fields
+    with pytest.warns(UserWarning, match="reference cycle"):
+        d.w.square().sum().backward(create_graph=True)
+    assert changes.fields is not before
+    d.w.grad = None  # else there is a cycle
+
+
+def hook_on_what_has_arrived(d):
+    d.w.register_post_accumulate_grad_hook(lambda w: None)
+
+
+def set_hooks(d):
+    d.w._backward_hooks = OrderedDict()
+
+
+def set_memory(d):
+    with torch.no_grad():
+        d.w.set_(torch.ones(2))
+
+
+def detach(d):
+    d.b.detach_()
+
+
+def write_by_a_function(d):
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad
+
+    Doubled.apply(d.w * 1)
+
+
+def another_geometry(d):
+    d.w.data = torch.ones(4)[::2]
+
+
+WRITES = [
+    *(replace_data, an_eager_backward, take_a_gradient_away, take_a_gradient_over, freeze, hook, resize),
+    *(a_backward_that_is_recorded, hook_on_what_has_arrived, set_hooks, set_memory, detach, another_geometry),
+    write_by_a_function,
+]
+
+
+@pytest.mark.parametrize("change", WRITES)
+def test_what_writes_a_field_says_so(change):
+    found, _ = begun()
+    found.step(torch.tensor(X))
+    before = changes.fields
+    change(found)
+    assert changes.fields is not before
+
+
+def test_a_steady_call_writes_no_field():
+    found, _ = begun()
+    found.step(torch.tensor(X))
+    before = changes.fields, changes.attributes
+    found.step(torch.tensor(X))
+    assert before == (changes.fields, changes.attributes)
 
 
 @pytest.mark.parametrize("change", [read, another_rate])

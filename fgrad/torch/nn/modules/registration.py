@@ -1,11 +1,13 @@
 """The parameters, buffers and submodules of a module, registered by assigning attributes."""
 
 import inspect
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from fgrad.mutable.ports import AT_OUTERMOST
+from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes, noted
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
@@ -24,26 +26,47 @@ def typename(value: Any) -> str:
 
 #: the tables of a new module
 _TABLES: dict[str, Callable[[], Any]] = {
-    "_parameters": dict,
-    "_buffers": dict,
+    "_parameters": NotedDict,
+    "_buffers": NotedDict,
     "_non_persistent_buffers_set": set,
-    "_backward_pre_hooks": OrderedDict,
-    "_backward_hooks": OrderedDict,
+    "_backward_pre_hooks": NotedOrderedDict,
+    "_backward_hooks": NotedOrderedDict,
     "_is_full_backward_hook": lambda: None,
-    "_forward_hooks": OrderedDict,
-    "_forward_hooks_with_kwargs": OrderedDict,
-    "_forward_hooks_always_called": OrderedDict,
-    "_forward_pre_hooks": OrderedDict,
-    "_forward_pre_hooks_with_kwargs": OrderedDict,
-    "_state_dict_hooks": OrderedDict,
-    "_state_dict_pre_hooks": OrderedDict,
-    "_load_state_dict_pre_hooks": OrderedDict,
-    "_load_state_dict_post_hooks": OrderedDict,
-    "_modules": dict,
+    "_forward_hooks": NotedOrderedDict,
+    "_forward_hooks_with_kwargs": NotedOrderedDict,
+    "_forward_hooks_always_called": NotedOrderedDict,
+    "_forward_pre_hooks": NotedOrderedDict,
+    "_forward_pre_hooks_with_kwargs": NotedOrderedDict,
+    "_state_dict_hooks": NotedOrderedDict,
+    "_state_dict_pre_hooks": NotedOrderedDict,
+    "_load_state_dict_pre_hooks": NotedOrderedDict,
+    "_load_state_dict_post_hooks": NotedOrderedDict,
+    "_modules": NotedDict,
 }
 
 
-class Registry:
+class _Attributes:
+    """Has the attributes of a module, which Python keeps in a dict."""
+
+
+#: the dict of a module's attributes, without a word to NOTE [Changes]
+attributes_of: Callable[[Any], dict[str, Any]] = vars(_Attributes)["__dict__"].__get__
+#: the modules whose dict somebody has asked for, and may write to
+_shown: "weakref.WeakValueDictionary[int, Registry]" = weakref.WeakValueDictionary()
+
+
+def notes_writes(module: "Registry") -> bool:
+    """Whether all writes to the attributes of a module are noted (NOTE [Changes])."""
+    cls = type(module)
+    return (
+        cls.__setattr__ is Registry.__setattr__
+        and cls.__delattr__ is Registry.__delattr__
+        and next(base for base in cls.__mro__ if "__dict__" in vars(base)) is Registry
+        and _shown.get(id(module)) is not module
+    )
+
+
+class Registry(_Attributes):
     """The attributes of a module, in a table for each kind."""
 
     #: whether ``Module.__init__`` calls the next class's ``__init__`` with the arguments it got
@@ -73,18 +96,36 @@ class Registry:
             raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
         if not self.call_super_init and args:
             raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
-        # straight into __dict__: the module's own __setattr__ needs these tables
-        self.__dict__["training"] = True
+        # straight into the dict: the module's own __setattr__ needs these tables
+        held = attributes_of(self)
+        held["training"] = True
         for table, fresh in _TABLES.items():
-            self.__dict__[table] = fresh()
+            held[table] = fresh()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        held = attributes_of(self)
+        held.update(state)
         for table, fresh in _TABLES.items():
-            if table not in self.__dict__:
-                self.__dict__[table] = fresh()
+            if table not in held:
+                held[table] = fresh()
+            elif held[table].__class__ in (dict, OrderedDict):
+                held[table] = type(fresh())(held[table])
+        changes.attributes = object()
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The attributes, to be read and written: from now on compiled calls look at them (NOTE [Changes])."""
+        _shown[id(self)] = self
+        changes.attributes = object()
+        return attributes_of(self)
+
+    @__dict__.setter
+    def __dict__(self, attributes: dict[str, Any]) -> None:
+        _shown[id(self)] = self
+        vars(_Attributes)["__dict__"].__set__(self, attributes)
+        changes.attributes = object()
 
     # ----------------------------------------------------------------------------------------------------------------
     # registration by name
@@ -97,7 +138,7 @@ class Registry:
           KeyError: ``name`` is empty, has a dot, or is another attribute already.
           AttributeError: ``Module.__init__`` was not called.
         """
-        if "_buffers" not in self.__dict__:
+        if "_buffers" not in attributes_of(self):
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -119,7 +160,7 @@ class Registry:
           ValueError: ``param`` is not a leaf.
           AttributeError: ``Module.__init__`` was not called.
         """
-        if "_parameters" not in self.__dict__:
+        if "_parameters" not in attributes_of(self):
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_name("parameter", name, self._parameters)
         if param is None:
@@ -173,7 +214,7 @@ class Registry:
     # registration by assignment
 
     def __getattr__(self, name: str) -> Any:
-        attributes = self.__dict__
+        attributes = attributes_of(self)
         for table in ("_parameters", "_buffers", "_modules"):
             members = attributes.get(table)
             if members is not None and name in members:
@@ -181,18 +222,21 @@ class Registry:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        now = object()
         try:
             self._set(name, value)
         except Exception as error:
             AT_OUTERMOST.call(error, (value,))
             raise
+        finally:
+            changes.attributes = now
 
     def _set(self, name: str, value: Any) -> None:
-        parameters = self.__dict__.get("_parameters")
+        parameters = attributes_of(self).get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, self.__dict__, self._buffers, self._modules)
+            self._forget(name, attributes_of(self), self._buffers, self._modules)
             self.register_parameter(name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
@@ -202,11 +246,11 @@ class Registry:
             self._set_module_or_other(name, value)
 
     def _set_module_or_other(self, name: str, value: Any) -> None:
-        modules, buffers = self.__dict__.get("_modules"), self.__dict__.get("_buffers")
+        modules, buffers = attributes_of(self).get("_modules"), attributes_of(self).get("_buffers")
         if isinstance(value, Registry):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, self.__dict__, self._parameters, self._buffers)
+            self._forget(name, attributes_of(self), self._parameters, self._buffers)
             modules[name] = module_registration(self, name, value)
         elif modules is not None and name in modules:
             if value is not None:
@@ -237,6 +281,7 @@ class Registry:
             table.pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 
+    @noted
     def __delattr__(self, name: str) -> None:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
@@ -246,7 +291,7 @@ class Registry:
         super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
-        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        names = [*dir(type(self)), *attributes_of(self), *self._parameters, *self._modules, *self._buffers]
         # the children of a Sequential are called 0, 1, ..., which no attribute access can spell
         return sorted(name for name in names if not name[0].isdigit())
 
