@@ -41,7 +41,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     elif old is None:
         leaf._grad = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
     elif not modes.grad:
-        old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
+        old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
     else:
         leaf._grad = apply(ADD, (old, grad))
     hooks = leaf._post_accumulate_grad_hooks
@@ -80,7 +80,7 @@ def kept(grad: Tensor, strides: Ints) -> Tensor:
         given = grad._geometry_of()
         if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
             return alias(grad)
-    return new_tensor(grad._value(), grad._type, strides)
+    return new_tensor(grad._waiting(), grad._type, strides)
 
 
 def validated(node: Node, found: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
