@@ -203,8 +203,8 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
         never fused, so first calls take longer, by some 40 ms for each new graph, and steps of tiny models 1.5 times as
         long, of large ones 1.0 to 1.2 times); or a back end to run everything on that can run there: ``"numpy"``,
         ``"interpreted"`` (both slow where arrays are large), ``"stretches"``, ``"compiled"`` (some 40 ms for each new
-        graph), ``"fused backward"``, ``"deferred"`` (every operation waits that can), and ``"impatient"``, which goes from
-        each to the next within a few runs.
+        graph), ``"fused backward"``, ``"deferred"`` (every operation waits that can), and ``"impatient"``, which goes
+        from each to the next within a few runs.
 
     Raises:
       ValueError: there is no policy of that name.

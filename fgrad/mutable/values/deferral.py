@@ -94,43 +94,43 @@ def computed(value: Any) -> Any:
 class Fusion:
     """What is known of backlogs of one structure: whether to run them as one program."""
 
-    routine: Routine | None = None
     #: the seconds that the operations may still take one by one; see NOTE [Rent or buy]
-    unspent: float = inf
+    unspent: float
+    routine: Routine | None = None
     #: the fewest seconds that they have taken, and how often the program has taken more
     fastest: float = inf
     slower: int = 0
-    #: whether it is known which way is faster
+    #: whether it is known which way is faster; without a routine the operations are
     settled: bool = False
 
-    def run(self, make: Callable[[], Routine], args: Sequence[Any], one_by_one: Callable[[], Any]) -> Sequence[Any]:
+    def run(self, made: Callable[[], Routine], args: Sequence[Any], one_by_one: Callable[[], Any]) -> Sequence[Any]:
         """The results of one of the two ways."""
-        if self.settled:
-            return one_by_one() if self.routine is None else self.routine(args)
-        if self.unspent == inf:
-            self.routine = make()
-            self.unspent = active().pieces.rent * prices.rent(Size.of(self.routine.graph))
         routine = self.routine
-        if routine is None or self.unspent > 0 or not routine.ready():
-            block_until_ready(args)
-            began = perf_counter()
-            outs = block_until_ready(one_by_one())
-            took = perf_counter() - began
+        if self.settled:
+            return one_by_one() if routine is None else routine(args)
+        if routine is None and self.unspent <= 0:
+            routine = self.routine = made()
+        if routine is None or not routine.ready():
+            outs, took = _timed(one_by_one, args)
             self.unspent -= took
             self.fastest = min(self.fastest, took)
             return outs
         if self.fastest == inf or (routine.compiled is None and routine.numpy is None):
             return routine(args)  # the first call of what XLA has compiled takes JAX longer
-        block_until_ready(args)
-        began = perf_counter()
-        outs = block_until_ready(routine(args))
-        if perf_counter() - began < self.fastest:
-            self.settled = True
-        else:
-            self.slower += 1
-            if self.slower == TRIALS:
-                self.routine, self.settled = None, True
+        outs, took = _timed(lambda: routine(args), args)
+        self.slower += took >= self.fastest
+        if self.slower == TRIALS:
+            self.routine = None
+        self.settled = took < self.fastest or self.slower == TRIALS
         return outs
+
+
+def _timed(run: Callable[[], Any], args: Sequence[Any]) -> tuple[Sequence[Any], float]:
+    """What a call gives for arrays that are there, and the seconds that it takes."""
+    block_until_ready(args)
+    began = perf_counter()
+    outs = block_until_ready(run())
+    return outs, perf_counter() - began
 
 
 _fusions: Cache[Any, Fusion] = Cache(KEPT)
@@ -214,7 +214,8 @@ class Backlog:
         key = tuple([x for routine, refs, _, _ in entries for x in (routine, *refs)]), live
         fusion = _fusions.get(key)
         if fusion is None:
-            fusion = _fusions.enter(key, Fusion(), len(entries))
+            price = prices.rent(sum([Size.of(routine.graph) for routine, _, _, _ in entries], Size()))
+            fusion = _fusions.enter(key, Fusion(active().pieces.rent * price), len(entries))
         return fusion.run(lambda: self.routine(live), self.inputs, lambda: self._one_by_one(live))
 
     def inputs_of(self, refs: Sequence[int]) -> list[Any]:
