@@ -51,7 +51,7 @@ from fgrad.seam import (
 )
 
 #: so many operations at most wait, and they hold arrays of so many bytes
-MOST, MOST_BYTES = 64, 1 << 28
+MOST, MOST_BYTES = 64, 1 << 27
 #: how often a program may be slower than the operations one by one before these keep a structure
 TRIALS = 4
 #: how many structures are kept
@@ -143,7 +143,7 @@ class Backlog:
     put on it while another thread, or the handler of a signal, began to run it is put on the next one.
     """
 
-    __slots__ = ("entries", "inputs", "places", "results", "bytes", "closed", "done", "lock")
+    __slots__ = ("entries", "inputs", "places", "results", "bytes", "closed", "done", "lock", "__weakref__")
 
     def __init__(self) -> None:
         #: what is run, what it reads, its first result, and the user's line
@@ -274,9 +274,9 @@ class Backlog:
 
 
 class _Thread(threading.local):
-    """The backlog of a thread."""
+    """The backlog of a thread, which lives as long as one of its results."""
 
-    backlog: Backlog | None = None
+    backlog: Callable[[], Backlog | None] = staticmethod(lambda: None)
 
 
 _thread = _Thread()
@@ -286,11 +286,12 @@ def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
     """Run a routine on values that may wait; its results may, too."""
     if not routine.joins or elsewhere.exist or Batched.exist or checks_each_primitive():
         return routine([computed(x) for x in values])
-    backlog = _thread.backlog
+    backlog = _thread.backlog()
     if backlog is not None and backlog.full:
         backlog.run()
     if backlog is None or backlog.closed:
-        backlog = _thread.backlog = Backlog()
+        backlog = Backlog()
+        _thread.backlog = weakref.ref(backlog)
     given = [x if x.__class__ is not Deferred or x.backlog is backlog else x.array() for x in values]
     if routine.passed is not None:
         return [given[i] for i in routine.passed]

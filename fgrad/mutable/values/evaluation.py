@@ -2,8 +2,9 @@
 
 NOTE [Evaluation is a policy]
 Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
-``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs at once, on the
-back end that the policy in force says; see NOTE [Back ends in order].
+``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs on the
+back end that the policy in force says, see NOTE [Back ends in order]: at once, or as part of a larger one, see NOTE
+[Large operations wait].
 
 NOTE [NumPy begets NumPy]
 A small routine runs on NumPy where all its values are NumPy arrays: results of other small routines, and small arrays
