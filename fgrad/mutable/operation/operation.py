@@ -41,7 +41,7 @@ from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.node import Edge, named
 from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.storage import DeferredStorage
+from fgrad.mutable.tensor.storage import DeferredStorage, held_value
 from fgrad.mutable.tensor.tensor import (
     Tensor,
     accumulator,
@@ -340,7 +340,7 @@ def check_together(operation: Operation, operands: Sequence[Any]) -> None:
     first = None
     for i, x in enumerate(operands):
         if isinstance(x, Tensor) and i not in operation.fixed:
-            place = place_of(x._storage.array)
+            place = place_of(held_value(x._storage))
             if place.type == "cpu" and not x._type.shape:
                 continue
             if first is not None and place != first:

@@ -207,6 +207,11 @@ def _settle(storage: Storage, waiting: Deferred, array: Any) -> None:
         storage.array = array
 
 
+def held_value(storage: Storage) -> Any:
+    """The array of a storage, or what waits in its place."""
+    return storage.waiting if storage.__class__ is DeferredStorage else storage.array  # type: ignore[attr-defined]
+
+
 def waits(storage: Storage) -> bool:
     """Whether the array of a storage has to be computed yet."""
     return storage.__class__ is DeferredStorage and getattr(storage.waiting, "backlog", None) is not None  # type: ignore[attr-defined]

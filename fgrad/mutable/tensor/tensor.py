@@ -20,7 +20,7 @@ from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
-from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, may_wait
+from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.deferral import Deferred
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
@@ -176,7 +176,7 @@ class Tensor:
     def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
         """Write these elements and count it: both, or nothing where a signal comes (NOTE [Signals])."""
         storage, counter = self._storage, self._counter
-        held = storage.waiting if storage.__class__ is DeferredStorage else storage.array  # type: ignore[attr-defined]
+        held = held_value(storage) if storage.__class__ is DeferredStorage else storage.array
         before = held, counter.value
         if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
             value = value.array()
@@ -271,8 +271,8 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
 def to_device_of(tensor: Tensor, other: Tensor) -> Tensor:
     """A tensor without history on the device of another."""
     if elsewhere.exist:
-        where = place_of(tensor._storage.array)
-        if place_of(other._storage.array) != where:
+        where = place_of(held_value(tensor._storage))
+        if place_of(held_value(other._storage)) != where:
             return new_tensor(placed(other._storage.array, where), other._type, other._storage.strides)
     return other
 

@@ -31,8 +31,6 @@ from attrs import define
 from jax import block_until_ready
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.values.evaluation import Routine
 from fgrad.seam import (
     Builder,
@@ -284,7 +282,7 @@ _thread = _Thread()
 
 def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
     """Run a routine on values that may wait; its results may, too."""
-    if not routine.joins or elsewhere.exist or Batched.exist or checks_each_primitive():
+    if not routine.joins or checks_each_primitive():
         return routine([computed(x) for x in values])
     backlog = _thread.backlog()
     if backlog is not None and backlog.full:
@@ -302,4 +300,5 @@ def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _may_wait(value: Any) -> bool:
+    """Whether a value waits, or is an array of the CPU's that nobody traces."""
     return value.__class__ is np.ndarray or value.__class__ is Deferred or in_memory(value)
