@@ -19,6 +19,7 @@ from fgrad.passes.vjp import vjp
 from fgrad.record.recording import CONST, INPUT, LITERAL
 from fgrad.record.stager import Stager, stage_closed
 from fgrad.run.cache import Cache
+from fgrad.run.deferral import may_wait
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.interpreter import in_memory
 from fgrad.run.policy import PaceOf, active, operations, pieces
@@ -111,6 +112,7 @@ __all__ = [
     "jvp",
     "labelled",
     "main_event",
+    "may_wait",
     "named_call",
     "needed_inputs",
     "numbered",

@@ -171,6 +171,24 @@ def written_whole(n: int) -> Made:
     return lambda: y.mul_(2.0), check
 
 
+def waited(n: int) -> Made:
+    """Values that wait until they are read."""
+    n += 1 << 15
+    x = torch.full((n,), 3.0, requires_grad=True)
+    y = x * x
+    z = (y + 1).sum()
+
+    def run() -> None:
+        z.backward()
+        y.tolist()
+
+    def check() -> None:
+        assert (y[0].item(), y[-1].item(), z.item()) == (9.0, 9.0, 10.0 * n)
+        assert x.grad is None or x.grad[-1].item() == 6.0
+
+    return run, check
+
+
 def unrecorded(n: int) -> Made:
     x = torch.zeros(n, requires_grad=True)
 
@@ -295,8 +313,8 @@ def wide(n: int) -> Made:
 
 
 PROGRAMS: tuple[Callable[[int], Made], ...] = (
-    gradient, jitted, nested, ruled, looped, trained, accumulated, written, written_whole, unrecorded, hooked, custom,
-    transformed, forward_mode, recomputed, captured, cast, overridden, wide,
+    gradient, jitted, nested, ruled, looped, trained, accumulated, written, written_whole, waited, unrecorded, hooked,
+    custom, transformed, forward_mode, recomputed, captured, cast, overridden, wide,
 )  # fmt: skip
 
 _sizes = iter(range(5, 1 << 30))

@@ -83,6 +83,9 @@ class Policy:
     long_runs: float = 32
     #: up to this many outputs, the compile time of a whole graph does not depend on their number
     outputs: int = 32
+    #: the elements of the largest value of an operation that waits until somebody reads its result, see NOTE [Large
+    #: operations wait]: below that its Python costs more than its pass through memory
+    deferred_size: float = 1 << 15
     #: how many runs by XLA may be slower than NumPy's before NumPy keeps the graph: one slow run may be noise
     trials: int = 4
 
@@ -101,7 +104,7 @@ _COMPILED = Pace()
 
 
 def _forced(pace: Pace) -> Policy:
-    return Policy(calls=pace, operations=pace, pieces=pace, backward_runs=inf, long_runs=inf)
+    return Policy(calls=pace, operations=pace, pieces=pace, backward_runs=inf, long_runs=inf, deferred_size=inf)
 
 
 #: the named policies; all but the first two force a back end, as far as it can run a graph
@@ -114,12 +117,14 @@ POLICIES: dict[str, Policy] = {
         backward_runs=inf,
         stretch_runs=0,
         long_runs=inf,
+        deferred_size=inf,
     ),
     "numpy": _forced(_NUMPY),
     "interpreted": _forced(_INTERPRETED),
     "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
     "compiled": evolve(_forced(_COMPILED), long_runs=0),
     "fused backward": evolve(Policy(), pieces=_INTERPRETED, backward_runs=0),
+    "deferred": evolve(Policy(), pieces=_INTERPRETED, backward_runs=inf, deferred_size=0),
     # all changes of back end within the first few runs
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
@@ -199,7 +204,8 @@ def policy(chosen: str | Policy) -> Iterator[Policy]:
         never fused, so first calls take longer, by some 40 ms for each new graph, and steps of tiny models 1.5 times as
         long, of large ones 1.0 to 1.2 times); or a back end to run everything on that can run there: ``"numpy"``,
         ``"interpreted"`` (both slow where arrays are large), ``"stretches"``, ``"compiled"`` (some 40 ms for each new
-        graph), ``"fused backward"``, and ``"impatient"``, which goes from each to the next within a few runs.
+        graph), ``"fused backward"``, ``"deferred"`` (every operation waits that can), and ``"impatient"``, which goes
+        from each to the next within a few runs.
 
     Raises:
       ValueError: there is no policy of that name.

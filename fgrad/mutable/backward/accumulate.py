@@ -45,7 +45,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         leaf._grad = made
         changes.fields = now
     elif not modes.grad:
-        old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
+        old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
     else:
         made, now = apply(ADD, (old, grad)), object()
         leaf._grad = made
@@ -86,7 +86,7 @@ def kept(grad: Tensor, strides: Ints) -> Tensor:
         given = grad._geometry_of()
         if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
             return alias(grad)
-    return new_tensor(grad._value(), grad._type, strides)
+    return new_tensor(grad._waiting(), grad._type, strides)
 
 
 def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

@@ -274,7 +274,7 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         if old is None:
             buffer[number] = grad
         elif not modes.grad and is_ours(old):
-            old._overwrite(apply(ADD, (old, grad))._value(), "add_", None)
+            old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))
 

@@ -29,6 +29,7 @@ from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.storage import waits
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.evaluation import Routine, recorded
@@ -189,7 +190,12 @@ class FusibleBackward:
                 backward.refused = True
 
     def _values(self) -> list[Any] | None:
-        """The roots' gradients and the nodes' saved values; None if something was freed or written since."""
+        """The roots' gradients and the nodes' saved values.
+
+        None if something was freed or written since, or waits: backward then waits with it.
+        """
+        if any(waits(grad._storage) for _, grad in self.roots):  # type: ignore[union-attr]
+            return None
         values = [grad._value() for _, grad in self.roots]  # type: ignore[union-attr]
         for node in self.nodes:
             if node.released and node.saved:
@@ -197,7 +203,7 @@ class FusibleBackward:
             for s in node.saved:
                 if s.__class__ is SavedTensor:
                     tensor = s.current()
-                    if tensor is None:
+                    if tensor is None or waits(tensor._storage):
                         return None
                     values.append(tensor._value() if deferred_read(tensor) is None else tensor._storage.array)
                 else:

@@ -29,6 +29,8 @@ class LazyRoutine(Routine):
 
     __slots__ = ("_record", "_direct", "_recorded")
 
+    defers: bool = False
+
     def __init__(self, record: Callable[[], Graph], direct: Callable[[Sequence[Any]], list[np.ndarray]]):
         self._record = record
         self._direct = direct
@@ -37,6 +39,10 @@ class LazyRoutine(Routine):
     @property
     def graph(self) -> Graph:  # type: ignore[override]
         return self.recorded().graph
+
+    @property
+    def joins(self) -> bool:
+        return False
 
     def recorded(self) -> Routine:
         found = self._recorded

@@ -41,6 +41,7 @@ from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.node import Edge, named
 from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import save
+from fgrad.mutable.tensor.storage import DeferredStorage, held_value
 from fgrad.mutable.tensor.tensor import (
     Tensor,
     accumulator,
@@ -53,6 +54,7 @@ from fgrad.mutable.tensor.tensor import (
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.types.dtypes import float32
 from fgrad.mutable.values.capacity import held, memory
+from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled
 from fgrad.seam import Graph, RawSource, UndefinedDerivativeError, visible
@@ -267,24 +269,32 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
         check_together(operation, operands)
     types: list[OperandType] = []
     values: list[Any] = []
-    tracked = origin = apart = False
+    tracked = origin = apart = waits = False
     readings: Readings = ()
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
             storage = x._storage
+            if storage.__class__ is DeferredStorage and not unusually:
+                waits = True
+                value = storage.waiting  # type: ignore[attr-defined]
+            else:
+                value = storage.array
             if x._geometry is None and storage.home is None:
-                values.append(storage.array)
+                values.append(value)
                 if storage.strides is not None:
                     apart = True
             else:
                 apart = True
                 how = deferred_read(x) if modes.interceptor is None else None
                 if how is None:
-                    values.append(x._value())
+                    value = x._value() if unusually else x._waiting()
+                    values.append(value)
+                    if value.__class__ is Deferred:
+                        waits = True
                 else:
                     readings = (*readings, (len(values), how))
-                    values.append(storage.array)
+                    values.append(value)
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 # an operation on inference tensors alone is never recorded
                 tracked = tracked or not x._inference or has_normal(operation, operands)
@@ -303,7 +313,8 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
             find_nodes(operands)
             raise
     if not unusually or modes.interceptor is None:
-        outs = (plan.routine.reading(readings) if readings else plan.routine)(values)
+        routine = plan.routine.reading(readings) if readings else plan.routine
+        outs = defer(routine, values) if (waits or routine.defers) and not unusually else routine(values)
     else:
         outs = modes.interceptor(operation, plan, values, operands)
     layouts = plan.layouts
@@ -329,7 +340,7 @@ def check_together(operation: Operation, operands: Sequence[Any]) -> None:
     first = None
     for i, x in enumerate(operands):
         if isinstance(x, Tensor) and i not in operation.fixed:
-            place = place_of(x._storage.array)
+            place = place_of(held_value(x._storage))
             if place.type == "cpu" and not x._type.shape:
                 continue
             if first is not None and place != first:

@@ -16,6 +16,7 @@ from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, alias, has_own_strides, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.values.deferral import Deferred, computed, defer
 from fgrad.mutable.values.evaluation import filled
 from fgrad.seam import RawSource, here
 
@@ -103,10 +104,14 @@ class OperationNode(Node):
             views = self._views(pullback, cotangents)
         if pullback.only_passes and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
-        values = self._read(grads, SavedTensor.value)
+        values = self._read(grads, SavedTensor.waiting)
+        waits = pullback.routine.defers
         for g in cotangents:
-            values.append(g._value())
-        outs = pullback.routine(values)
+            values.append(g._waiting())
+        for x in values:
+            if x.__class__ is Deferred:
+                waits = True
+        outs = defer(pullback.routine, values) if waits else pullback.routine(values)
         layouts = pullback.strides
         if len(cotangents) == 1 and has_own_strides(cotangents[0]):
             layouts = self._following(pullback, cotangents[0])
@@ -190,7 +195,7 @@ class CheckedNode(OperationNode):
         operation = self.plan.operation
         found = super()._read(grads, how)
         saved = {
-            s.name: x._value() if isinstance(x, Tensor) else x
+            s.name: x._value() if isinstance(x, Tensor) else computed(x)
             for s, x in zip(self.saved, found, strict=True)
             if isinstance(s, SavedTensor)
         }
@@ -254,6 +259,6 @@ def _passed_on(gradient: Tensor, view: View | None, numbers: Sequence[Any]) -> T
 
 def _with_value_read(view: Tensor, value: Any) -> Tensor:
     """A view whose value is already cached."""
-    if view._geometry is not None and view._cache is None:
+    if view._geometry is not None and view._cache is None and value.__class__ is not Deferred:
         view._cache = view._storage.array, value
     return view

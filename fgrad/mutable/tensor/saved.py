@@ -20,6 +20,7 @@ from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
 from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.deferral import computed
 
 INFERENCE = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -137,9 +138,13 @@ class SavedTensor:
         Raises:
           RuntimeError: it was freed, or written since it was saved.
         """
+        return computed(self.waiting(node))
+
+    def waiting(self, node: Node) -> Any:
+        """The same, or what waits in its place."""
         tensor = self.current()
         if tensor is not None:
-            return tensor._value()
+            return tensor._waiting()
         if self.array is not None:
             if modes.findings is not None:
                 AUDIT.call(self, node)

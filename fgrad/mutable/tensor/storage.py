@@ -20,6 +20,7 @@ from jax import lax
 from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens, reading
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.capacity import check_room, held
+from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import Absent
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, recorded
 from fgrad.seam import RawSource, simplify
@@ -157,6 +158,77 @@ class Storage:
             self.home = Geometry(layout.sizes, layout.strides, 0, self.dtype)
         flat = self.read(Geometry((min(have, count),), (1,), 0, self.dtype))
         self.array, self.strides = _grown(min(have, count), count, self.dtype)((flat,))[0], None
+
+
+#: the slot that the class below puts a property before
+_array: Any = Storage.__dict__["array"]
+
+
+class DeferredStorage(Storage):
+    """A storage whose array may have to be computed yet: see NOTE [Large operations wait]."""
+
+    __slots__ = ()
+
+    @property
+    def waiting(self) -> Any:
+        """The array, or what waits in its place: for ``defer``."""
+        return _array.__get__(self)
+
+    @property
+    def array(self) -> Any:
+        held = _array.__get__(self)
+        if held.__class__ is Deferred:
+            array = held.array()
+            _settle(self, held, array)
+            return array
+        return held
+
+    @array.setter
+    def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _array.__set__(self, value)
+        if value.__class__ is not Deferred:
+            self.__class__ = Storage  # type: ignore[assignment]
+
+    @property
+    def layout(self) -> Layout:
+        return _layout(_array.__get__(self).shape, self.strides, self.dtype)
+
+    @property
+    def count(self) -> int:
+        return math.prod(_array.__get__(self).shape)
+
+    def settle(self) -> None:
+        self.array  # noqa: B018
+
+
+def _settle(storage: Storage, waiting: Deferred, array: Any) -> None:
+    if _array.__get__(storage) is waiting:  # nobody has written meanwhile, and nothing is called from here on
+        storage.__class__ = Storage
+        storage.array = array
+
+
+def held_value(storage: Storage) -> Any:
+    """The array of a storage, or what waits in its place."""
+    return storage.waiting if storage.__class__ is DeferredStorage else storage.array  # type: ignore[attr-defined]
+
+
+def waits(storage: Storage) -> bool:
+    """Whether the array of a storage has to be computed yet."""
+    return storage.__class__ is DeferredStorage and getattr(storage.waiting, "backlog", None) is not None  # type: ignore[attr-defined]
+
+
+def may_wait(storage: Storage) -> bool:
+    """Have a storage be one whose array may have to be computed yet, if it can."""
+    if storage.__class__ is Storage and storage.home is None:
+        storage.__class__ = DeferredStorage
+    return storage.__class__ is DeferredStorage
+
+
+def deferred_value(storage: Storage, geometry: Geometry, array: Any) -> Any:
+    """The elements that a geometry names of an array; they wait if that does, or if they are many."""
+    routine, where = _getting(array.shape, storage.strides, storage.dtype, geometry)
+    values = (array, *where)
+    return (defer(routine, values) if routine.defers or array.__class__ is Deferred else routine(values))[0]
 
 
 @lru_cache(1 << 14)

@@ -20,8 +20,9 @@ from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
-from fgrad.mutable.tensor.storage import Storage, VersionCounter
+from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.values.deferral import Deferred
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
 from fgrad.seam import RawSource
 
@@ -146,6 +147,23 @@ class Tensor:
         self._cache = (array, value)
         return value
 
+    def _waiting(self) -> Any:
+        """The same, or what waits in its place; for ``defer``, and for what makes a tensor of it."""
+        storage, geometry = self._storage, self._geometry
+        if storage.__class__ is DeferredStorage:
+            value = storage.waiting  # type: ignore[attr-defined]
+            return value if geometry is None else deferred_value(storage, geometry, value)
+        array = storage.array
+        if geometry is None:
+            return array if storage.home is None else self._value()
+        cache = self._cache
+        if cache is not None and cache[0] is array:
+            return cache[1]
+        value = deferred_value(storage, geometry, array)
+        if value.__class__ is not Deferred:
+            self._cache = array, value
+        return value
+
     def _write(self, value: Any) -> None:
         """Point the storage to an array with this tensor's elements replaced."""
         geometry = self._geometry or self._storage.home
@@ -158,7 +176,10 @@ class Tensor:
     def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
         """Write these elements and count the write: both, or neither if a signal arrives (NOTE [Signals])."""
         storage, counter = self._storage, self._counter
-        before = storage.array, counter.value
+        held = held_value(storage) if storage.__class__ is DeferredStorage else storage.array
+        before = held, counter.value
+        if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
+            value = value.array()
         try:
             if self._geometry is None and storage.home is None:
                 storage.array = value
@@ -167,6 +188,8 @@ class Tensor:
             for _ in range(writes):
                 self._bump(operation, source)
         except BaseException:
+            if held.__class__ is Deferred:
+                may_wait(storage)
             storage.array, counter.value = before
             raise
 
@@ -230,7 +253,8 @@ new: Callable[[type[Any]], Any] = object.__new__
 
 def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Tensor:
     """A tensor with a storage of its own."""
-    storage, counter, tensor = new(Storage), new(VersionCounter), new(Tensor)
+    storage = new(Storage if value.__class__ is not Deferred else DeferredStorage)
+    counter, tensor = new(VersionCounter), new(Tensor)
     storage.array, storage.dtype, storage.strides, storage.home, storage.memory = value, type.dtype, strides, None, None
     counter.value, counter.writes = 0, None
     tensor._storage, tensor._type, tensor._counter = storage, type, counter
@@ -250,8 +274,8 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
 def to_device_of(tensor: Tensor, other: Tensor) -> Tensor:
     """A tensor without history moved to the device of another."""
     if elsewhere.exist:
-        where = place_of(tensor._storage.array)
-        if place_of(other._storage.array) != where:
+        where = place_of(held_value(tensor._storage))
+        if place_of(held_value(other._storage)) != where:
             return new_tensor(placed(other._storage.array, where), other._type, other._storage.strides)
     return other
 

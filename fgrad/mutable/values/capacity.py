@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -117,6 +117,9 @@ class Vast:
     """Replaces a routine whose results exceed the memory: it runs on ``meta`` only, where nothing is computed."""
 
     routine: Routine
+    #: nothing that is computed waits for it
+    joins: ClassVar[bool] = False
+    defers: ClassVar[bool] = False
 
     @property
     def graph(self) -> Graph:

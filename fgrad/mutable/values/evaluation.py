@@ -2,8 +2,9 @@
 
 NOTE [Evaluation is a policy]
 Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
-``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs at once, on the
-back end chosen by the policy in force; see NOTE [Back ends in order].
+``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs on the
+back end that the policy in force says, see NOTE [Back ends in order]: at once, or as part of a larger one, see NOTE
+[Large operations wait].
 
 NOTE [NumPy begets NumPy]
 A small routine runs on NumPy where all its values are NumPy arrays: results of other small routines, and small arrays
@@ -50,6 +51,7 @@ from fgrad.seam import (
     evaluate,
     here,
     in_memory,
+    may_wait,
     operations,
     simplify,
     stage_closed,
@@ -70,16 +72,24 @@ Readings = tuple[tuple[int, Reading], ...]
 class Routine(Executable):
     """A graph that runs on the values of tensors: arrays on any device, batched arrays, and tracers."""
 
-    __slots__ = ("passed", "constant", "wide", "small", "_reading")
+    __slots__ = ("passed", "constant", "wide", "small", "largest", "defers", "_joins", "_reading")
 
     def __init__(self, graph: Graph, pace_of: PaceOf = operations):
         #: for a graph without nodes, which inputs are its outputs: values are immutable, so they may be shared
         self.passed: tuple[int, ...] | None = None
         if not graph.nodes and all(i < len(graph.in_types) for i in graph.outputs):
             self.passed = graph.outputs
-        self.wide: bool = any(t.dtype in WIDE for t in graph.types) or any(
-            isinstance(node.op.primitive, Region) for node in graph.nodes
-        )
+        self.wide: bool = False
+        #: the elements of the largest value in it
+        self.largest: int = 0
+        for t in graph.types:
+            if t.dtype in WIDE:
+                self.wide = True
+            if t.size > self.largest:
+                self.largest = t.size
+        for node in graph.nodes:
+            if isinstance(node.op.primitive, Region):
+                self.wide = True
         #: whether its results from NumPy arrays are NumPy arrays, whatever the back end
         self.small: bool = False
         self._reading: dict[Readings, Routine] = {}
@@ -89,13 +99,25 @@ class Routine(Executable):
         super().stop()
         #: the results of a graph that NumPy runs and that reads no input: the same arrays each time
         self.constant: Sequence[Any] | None = None
+        #: whether it may wait together with what it reads, once that was asked, and whether it waits by itself: see
+        #: NOTE [Large operations wait]
+        self._joins: bool | None = None
+        self.defers: bool = self.largest >= active().deferred_size and self.joins and bool(self.graph.nodes)
 
     def begin(self) -> None:
         super().begin()
-        self.small = max([t.size for t in self.graph.types], default=0) <= self._pace_of(active()).numpy_kept_size
+        self.small = self.largest <= self._pace_of(active()).numpy_kept_size
         if self.numpy is not None and not _reads_inputs(self.graph):
             constant = self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
             self.numpy: Any = lambda values: constant
+
+    @property
+    def joins(self) -> bool:
+        """Whether it may wait together with what it reads."""
+        found = self._joins
+        if found is None:
+            found = self._joins = active().deferred_size < math.inf and may_wait(self.graph)
+        return found
 
     @property
     def kept(self) -> bool:

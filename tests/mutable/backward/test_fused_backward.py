@@ -21,6 +21,12 @@ from fgrad.run.background import wait_for_compilations
 from fgrad.run.policy import POLICIES, Policy
 from tests.torch.mirror import Player, alike, described, random_program
 
+
+def priced(rent: float) -> Policy:
+    """A policy under which nothing waits, so that backward has arrays, and the second one may be compiled."""
+    return Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=rent), deferred_size=inf)
+
+
 #: backward is fused from the second time on, and interpreted
 SECOND = evolve(POLICIES["fused backward"], backward_runs=1)
 #: how many runs show the engine, the first fused run, and one more
@@ -246,7 +252,7 @@ MANY = int(POLICIES["default"].operations.numpy_kept_size) + 1
 
 
 def test_compiled(fused: list[bool], held: threading.Event):
-    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=0))):
+    with fgrad.policy(priced(0)):
         for _ in range(RUNS - 1):
             square_backward(MANY)
         held.set()
@@ -263,7 +269,7 @@ def test_what_numpy_runs_need_not_be_compiled(fused: list[bool]):
 
 
 def test_it_is_compiled_when_the_engine_has_taken_as_long(fused: list[bool]):
-    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=1000))):
+    with fgrad.policy(priced(1000)):
         square_backwards(MANY, RUNS)
         assert not any(fused)
         (backward,) = fused_backward._backwards.values()
@@ -275,7 +281,7 @@ def test_it_is_compiled_when_the_engine_has_taken_as_long(fused: list[bool]):
 
 
 def test_the_engine_keeps_what_it_does_faster(fused: list[bool]):
-    with fgrad.policy(Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=0))):
+    with fgrad.policy(priced(0)):
         square_backwards(MANY, 2)
         (backward,) = fused_backward._backwards.values()
         backward.fastest = 1e-9

@@ -1,0 +1,304 @@
+"""Large operations wait until somebody reads a value, and then run together as one program.
+
+NOTE [Large operations wait]
+What a small operation costs is its Python; a large one costs its pass through memory.  So an operation on large arrays
+that computes each element from few (functions of elements, sums along axes, movements) is put on the *backlog* of its
+thread, and its result is a ``Deferred``: a type, and the place of the value there.  Whoever reads the array has the
+backlog run.  Only those values are computed and kept that somebody still holds: what only other operations have read
+never reaches memory, and that is most of a forward pass, once backward has been put on the same backlog.
+
+- Types, shapes and errors are those of the plan, which is made at once.
+- A storage whose array waits is a ``DeferredStorage``; to read its ``array`` is to run the backlog.  So a reader that
+  knows nothing of all this is right, and only ``apply`` and the nodes of operations hand waiting values on.
+- Arrays are immutable, so an operand may be written meanwhile.
+- A backlog runs at the latest after so many operations, or when it holds arrays of so many bytes.
+- An operation that fails as it runs, for want of memory, raises from whatever reads it or needs it; the error names its
+  line, and all other values can still be read.
+
+Backlogs of the same structure share one program.  Until that pays, or while it is compiled, the operations run one by
+one, as they would have at once: NOTE [Rent or buy].
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from attrs import define
+from jax import block_until_ready
+
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.values.evaluation import Routine
+from fgrad.seam import (
+    Builder,
+    Cache,
+    RawSource,
+    Size,
+    Source,
+    active,
+    checks_each_primitive,
+    here,
+    in_memory,
+    pieces,
+    prices,
+    simplify,
+    with_x64,
+)
+
+#: so many operations at most wait, and they hold arrays of so many bytes
+MOST, MOST_BYTES = 64, 1 << 27
+#: how often a program may be slower than the operations one by one before these keep a structure
+TRIALS = 4
+#: how many structures are kept
+KEPT = 1024
+
+
+class Deferred:
+    """A value that waits on a backlog."""
+
+    __slots__ = ("backlog", "number", "shape", "dtype", "_array", "__weakref__")
+
+    def __init__(self, backlog: "Backlog", number: int, shape: tuple[int, ...], dtype: np.dtype):
+        #: None once it has its elements
+        self.backlog: Backlog | None = backlog
+        self.number: int = number
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype = dtype
+        self._array: Any = None
+
+    def array(self) -> Any:
+        """The elements, for which its backlog runs."""
+        backlog = self.backlog
+        if backlog is not None:
+            backlog.run(self)
+        return self._array
+
+    def become(self, array: Any) -> None:
+        """Have the elements."""
+        if self._array is None:
+            self._array = array
+        self.backlog = None
+
+
+def computed(value: Any) -> Any:
+    """A value that does not wait."""
+    return value.array() if value.__class__ is Deferred else value
+
+
+@define(eq=False)
+class Fusion:
+    """What is known of backlogs of one structure: whether to run them as one program."""
+
+    #: the seconds that the operations may still take one by one; see NOTE [Rent or buy]
+    unspent: float
+    routine: Routine | None = None
+    #: the fewest seconds that they have taken, and how often the program has taken more
+    fastest: float = inf
+    slower: int = 0
+    #: whether it is known which way is faster; without a routine the operations are
+    settled: bool = False
+
+    def run(self, made: Callable[[], Routine], args: Sequence[Any], one_by_one: Callable[[], Any]) -> Sequence[Any]:
+        """The results of one of the two ways."""
+        routine = self.routine
+        if self.settled:
+            return one_by_one() if routine is None else routine(args)
+        if routine is None and self.unspent <= 0:
+            routine = self.routine = made()
+        if routine is None or not routine.ready():
+            outs, took = _timed(one_by_one, args)
+            self.unspent -= took
+            self.fastest = min(self.fastest, took)
+            return outs
+        if self.fastest == inf or (routine.compiled is None and routine.numpy is None):
+            return routine(args)  # the first call of what XLA has compiled takes JAX longer
+        outs, took = _timed(lambda: routine(args), args)
+        self.slower += took >= self.fastest
+        if self.slower == TRIALS:
+            self.routine = None
+        self.settled = took < self.fastest or self.slower == TRIALS
+        return outs
+
+
+def _timed(run: Callable[[], Any], args: Sequence[Any]) -> tuple[Sequence[Any], float]:
+    """What a call gives for arrays that are there, and the seconds that it takes."""
+    block_until_ready(args)
+    began = perf_counter()
+    outs = block_until_ready(run())
+    return outs, perf_counter() - began
+
+
+_fusions: Cache[Any, Fusion] = Cache(KEPT)
+
+
+class Backlog:
+    """Operations that wait, in order.
+
+    An input is ``-1 - k`` where it is read, and a result its number.  Nothing here needs a lock but running: what was
+    put on it while another thread, or the handler of a signal, began to run it is put on the next one.
+    """
+
+    __slots__ = ("entries", "inputs", "places", "results", "bytes", "closed", "done", "lock", "__weakref__")
+
+    def __init__(self) -> None:
+        #: what is run, what it reads, its first result, and the user's line
+        self.entries: list[tuple[Routine, tuple[int, ...], int, RawSource | None]] = []
+        self.inputs: list[Any] = []
+        self.places: dict[int, int] = {}
+        self.results: list[weakref.ref[Deferred]] = []
+        self.bytes: int = 0
+        self.closed: bool = False
+        self.done: bool = False
+        self.lock: Any = threading.RLock()
+
+    def append(self, routine: Routine, values: Sequence[Any]) -> list[Any]:
+        """Have an operation wait; its results.  What waits among its operands does so here."""
+        refs = [x.number if x.__class__ is Deferred else self._input(x) for x in values]
+        first = len(self.results)
+        outs = [Deferred(self, first + k, t.shape, t.dtype) for k, t in enumerate(routine.graph.out_types)]
+        self.results += map(weakref.ref, outs)
+        node = modes.evaluating
+        source = here() if node is None or node.calls_user else node.source or here()
+        self.entries.append((routine, tuple(refs), first, source))
+        return outs
+
+    def _input(self, value: Any) -> int:
+        found = self.places.get(id(value))
+        if found is None:
+            self.inputs.append(value)
+            found = self.places[id(value)] = -len(self.inputs)
+            self.bytes += value.nbytes
+        return found
+
+    @property
+    def full(self) -> bool:
+        return len(self.entries) >= MOST or self.bytes > MOST_BYTES
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, wanted: Deferred | None = None) -> None:
+        """Compute what somebody still holds.
+
+        Raises:
+          Exception: the operation failed that gives ``wanted``, or one that this needs.
+        """
+        self.closed = True
+        with self.lock:
+            self._run(wanted)  # a call: see NOTE [Signals]
+
+    def _run(self, wanted: Deferred | None) -> None:
+        if self.done or (wanted is not None and wanted.backlog is None):
+            return
+        live = {k: x for k, ref in enumerate(self.results) if (x := ref()) is not None and x.backlog is not None}
+        if live:
+            try:
+                outs = self._computed(tuple(live))
+            except Exception:
+                self._give_each(live, wanted)
+                return
+            for x, out in zip(live.values(), outs, strict=True):
+                x.become(out)
+        self.done = True
+        self.entries, self.inputs, self.places, self.results = [], [], {}, []
+
+    def _computed(self, live: tuple[int, ...]) -> Sequence[Any]:
+        entries = self.entries
+        if len(entries) == 1:
+            outs = entries[0][0](self.inputs_of(entries[0][1]))
+            return [outs[k] for k in live]
+        key = tuple([x for routine, refs, _, _ in entries for x in (routine, *refs)]), live
+        fusion = _fusions.get(key)
+        if fusion is None:
+            price = prices.rent(sum([Size.of(routine.graph) for routine, _, _, _ in entries], Size()))
+            fusion = _fusions.enter(key, Fusion(active().pieces.rent * price), len(entries))
+        return fusion.run(lambda: self.routine(live), self.inputs, lambda: self._one_by_one(live))
+
+    def inputs_of(self, refs: Sequence[int]) -> list[Any]:
+        return [self.inputs[-1 - k] for k in refs]
+
+    def routine(self, live: Sequence[int]) -> Routine:
+        """The program of all operations."""
+        types: dict[int, Any] = {}
+        for routine, refs, _, _ in self.entries:
+            types.update(zip(refs, routine.graph.in_types, strict=True))
+        return with_x64(self._routine, [types[-1 - k] for k in range(len(self.inputs))], live)
+
+    def _routine(self, types: Sequence[Any], live: Sequence[int]) -> Routine:
+        builder = Builder(types)
+        places = {-1 - k: i for k, i in enumerate(builder.inputs)}
+        for routine, refs, first, _ in self.entries:
+            outs = builder.splice(routine.graph, [places[k] for k in refs])
+            places.update(enumerate(outs, first))
+        return Routine(simplify(builder.finish([places[k] for k in live], builder.inputs)), pieces)
+
+    def _one_by_one(self, live: Sequence[int]) -> list[Any]:
+        """Run what leads to some results, as each operation would have run at once."""
+        last: dict[int, int] = dict.fromkeys(live, len(self.entries))
+        steps: list[int] = []
+        for at in range(len(self.entries) - 1, -1, -1):
+            routine, refs, first, _ = self.entries[at]
+            if any(k in last for k in range(first, first + len(routine.graph.out_types))):
+                steps.append(at)
+                for k in refs:
+                    last.setdefault(k, at)
+        values: dict[int, Any] = {-1 - k: x for k, x in enumerate(self.inputs)}
+        for at in reversed(steps):
+            self._step(at, values)
+            for k in self.entries[at][1]:
+                if last[k] == at:
+                    values.pop(k, None)
+        return [values[k] for k in live]
+
+    def _step(self, at: int, values: dict[int, Any]) -> None:
+        routine, refs, first, source = self.entries[at]
+        try:
+            values.update(enumerate(routine([values[k] for k in refs]), first))
+        except Exception as error:
+            if source is not None:
+                error.add_note(f"In the operation at {Source(*source)}, which waited until its value was read.")
+            raise
+
+    def _give_each(self, live: dict[int, Deferred], wanted: Deferred | None) -> None:
+        """Compute each value by itself, where all together failed; the wanted one's failure is raised."""
+        for k, x in live.items():
+            try:
+                x.become(self._one_by_one((k,))[0])
+            except Exception:
+                if x is wanted:
+                    raise
+
+
+class _Thread(threading.local):
+    """The backlog of a thread, which lives as long as one of its results."""
+
+    backlog: Callable[[], Backlog | None] = staticmethod(lambda: None)
+
+
+_thread = _Thread()
+
+
+def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
+    """Run a routine on values that may wait; its results may, too."""
+    if not routine.joins or checks_each_primitive():
+        return routine([computed(x) for x in values])
+    backlog = _thread.backlog()
+    if backlog is not None and backlog.full:
+        backlog.run()
+    if backlog is None or backlog.closed:
+        backlog = Backlog()
+        _thread.backlog = weakref.ref(backlog)
+    given = [x if x.__class__ is not Deferred or x.backlog is backlog else x.array() for x in values]
+    if routine.passed is not None:
+        return [given[i] for i in routine.passed]
+    if not (routine.defers or any(x.__class__ is Deferred for x in given)) or not all(map(_may_wait, given)):
+        return routine([computed(x) for x in given])
+    outs = backlog.append(routine, given)
+    return defer(routine, values) if backlog.closed else outs
+
+
+def _may_wait(value: Any) -> bool:
+    """Whether a value waits, or is an array of the CPU's that nobody traces."""
+    return value.__class__ is np.ndarray or value.__class__ is Deferred or in_memory(value)
