@@ -114,6 +114,8 @@ _LATE = {
     "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled "
     "is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "
     "set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
+    "fgrad.torch.checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
+    "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with",
     "fgrad.torch.compiler": "capture compile pure",
     "fgrad.torch.control_flow": "cond while_loop",
     "fgrad.torch.func": "vmap",
@@ -195,6 +197,19 @@ if TYPE_CHECKING:
         set_autocast_enabled as set_autocast_enabled,
         set_autocast_gpu_dtype as set_autocast_gpu_dtype,
     )
+    from fgrad.torch.checks import (
+        _assert as _assert,
+        _assert_async as _assert_async,
+        _check as _check,
+        _check_index as _check_index,
+        _check_is_size as _check_is_size,
+        _check_not_implemented as _check_not_implemented,
+        _check_tensor_all as _check_tensor_all,
+        _check_tensor_all_with as _check_tensor_all_with,
+        _check_type as _check_type,
+        _check_value as _check_value,
+        _check_with as _check_with,
+    )
     from fgrad.torch.compiler.compilation import compile as compile
     from fgrad.torch.compiler.graphs import capture as capture
     from fgrad.torch.compiler.pure import pure as pure
@@ -239,7 +254,17 @@ else:
 #: this file's private imports, and modules that PyTorch does not have
 _INTERNAL = {
     *("Any", "FORMER", "LAYERS", "TABLE", "TYPE_CHECKING", "control_flow", "dtypes", "enter_methods"),
-    *("foreach", "formats", "import_at_first_use", "installation", "legacy", "methods", "names", "pickle_memory"),
+    *(
+        "checks",
+        "foreach",
+        "formats",
+        "import_at_first_use",
+        "installation",
+        "legacy",
+        "methods",
+        "names",
+        "pickle_memory",
+    ),
     *("pickle_names", "printing", "settings", "sharing", "stand_ins", "submodules", "sys", "trees"),
 }
 

@@ -17,6 +17,9 @@ from fgrad.torch.nn.modules.module import Module
 
 T = TypeVar("T")
 
+#: the package whose modules the table lists
+__path__: list[str] = []
+
 
 class Error(Exception):
     """An error of TorchScript."""
@@ -96,6 +99,10 @@ def export(fn: T) -> T:
 def script_if_tracing(fn: T) -> T:
     """The function itself; nothing is traced."""
     return fn
+
+
+_script_if_tracing = script_if_tracing
+_overload = _overload_method = export
 
 
 def annotate(the_type: Any, the_value: T) -> T:

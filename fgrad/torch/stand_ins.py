@@ -26,9 +26,11 @@ _HERE = "fgrad.torch."
 
 #: by module, below ``torch``, the names that are refused: classes begin with a capital letter
 REFUSED = {
-    "": "Event Stream SymBool SymFloat SymInt empty_quantized fake_quantize_per_channel_affine "
-    "fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel quantize_per_tensor "
-    "quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d sspaddmm",
+    "": "Event PyTorchFileReader Stream SymBool SymFloat SymInt TensorType empty_quantized "
+    "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel "
+    "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor "
+    "sspaddmm",
     "_C": "_ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
@@ -53,6 +55,7 @@ REFUSED = {
     "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode mb_unwrap_functional_tensor "
     "disable_functional_mode",
     "_subclasses.meta_utils": "MetaConverter",
+    "_tensor_str": "PRINT_OPTS _str _tensor_str",
     "accelerator": "current_device_index current_stream empty_cache get_memory_info max_memory_allocated "
     "max_memory_reserved memory_allocated memory_reserved memory_stats reset_peak_memory_stats set_device_index "
     "set_stream",
@@ -113,6 +116,7 @@ REFUSED = {
     "distributed.tensor.experimental": "context_parallel",
     "distributed.tensor.experimental._attention": "set_rotate_method",
     "distributed.tensor.parallel": "ColwiseParallel RowwiseParallel parallelize_module",
+    "classes": "",
     "export": "Dim ExportedProgram export load save",
     "fx": "Graph GraphModule Interpreter Node Proxy Tracer Transformer replace_pattern symbolic_trace",
     "fx.experimental": "",
@@ -120,7 +124,7 @@ REFUSED = {
     "fx.graph_module": "GraphModule",
     "fx.node": "Node",
     "fx.proxy": "Proxy",
-    "hub": "download_url_to_file help list load load_state_dict_from_url",
+    "hub": "download_url_to_file help list load load_state_dict_from_url tqdm",
     "monitor": "Aggregation Event Stat TensorboardEventHandler log_event register_event_handler",
     "mps": "Event compile_shader current_allocated_memory driver_allocated_memory empty_cache get_rng_state "
     "recommended_max_memory set_per_process_memory_fraction set_rng_state synchronize",
@@ -128,10 +132,14 @@ REFUSED = {
     "nested._internal": "",
     "nested._internal.nested_tensor": "NestedTensor ViewNestedFromBuffer _tensor_symint_registry buffer_from_jagged",
     "nested._internal.ops": "extract_kwargs",
+    "nn.quantized": "BatchNorm2d Conv2d FloatFunctional Linear QFunctional",
     "nn.attention.flex_attention": "BlockMask create_block_mask create_mask flex_attention",
     "onnx": "ExportOptions export",
+    "onnx.symbolic_opset11": "",
     "package": "PackageExporter PackageImporter",
     "profiler": "profile schedule tensorboard_trace_handler ExecutionTraceObserver",
+    "quantization.observer": "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver PerChannelMinMaxObserver",
+    "quantization.qconfig": "QConfig",
     "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
     "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
     "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
@@ -142,7 +150,7 @@ REFUSED = {
     "utils.collect_env": "get_env_info get_pretty_env_info main",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension load load_inline",
     "utils.flop_counter": "FlopCounterMode register_flop_formula",
-    "utils.model_zoo": "load_url",
+    "utils.model_zoo": "load_url tqdm",
     "utils.mobile_optimizer": "optimize_for_mobile",
     "utils.module_tracker": "ModuleTracker",
     "utils.tensorboard": "SummaryWriter",
@@ -239,6 +247,13 @@ class _DecoratorContextManager:
         return type(self)()
 
 
+class _Group:
+    """The group of all processes; there is none."""
+
+    WORLD = None
+    NON_GROUP_MEMBER = -100
+
+
 class ReduceOp(Enum):
     """Reductions over processes."""
 
@@ -322,11 +337,14 @@ WORKING: dict[str, dict[str, Any]] = {
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
                 "reset": _none, "allow_in_graph": _same, "graph_break": _none, "mark_dynamic": _none},
+    "_dynamo.utils": {"is_compile_supported": _never},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
+    "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
     "_subclasses.fake_tensor": {"is_fake": _never},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
     "cuda": {
+        "_initialized": False,
         "default_generators": (),
         "device": _Nothing,
         "device_of": _Nothing,
@@ -348,8 +366,8 @@ WORKING: dict[str, dict[str, Any]] = {
     },
     "distributed": {
         "ReduceOp": ReduceOp,
-        "GroupMember": None,
-        "group": None,
+        "GroupMember": _Group,
+        "group": _Group,
         "is_available": _never,
         "is_initialized": _never,
         "is_torchelastic_launched": _never,
@@ -370,7 +388,8 @@ WORKING: dict[str, dict[str, Any]] = {
             "_get_torch_home": lambda: str(Path(_hub_folder()).parent)},
     "mps": {"is_available": _never, "device_count": _number(0), "manual_seed": _none, "seed": _none},
     "mtia": {"is_available": _never, "device_count": _number(0)},
-    "onnx": {"is_in_onnx_export": _never},
+    "onnx": {"is_in_onnx_export": _never, "register_custom_op_symbolic": _none},
+    "onnx.symbolic_helper": {"parse_args": lambda *kinds: _same},
     "profiler": {"ProfilerActivity": ProfilerActivity},
     "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
     "utils._device": {"DeviceContext": _on_device},
@@ -396,6 +415,7 @@ ALIASES = {
     "ao.quantization": "quantization",
     "cuda.memory": "cuda",
     "cuda.random": "cuda",
+    "nn._reduction": "nn.reduction",
     "nn.modules.channelshuffle": "nn.modules.reshaping",
     "nn.modules.flatten": "nn.modules.reshaping",
     "nn.modules.fold": "nn.modules.reshaping",

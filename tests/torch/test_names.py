@@ -175,3 +175,36 @@ def test_names_that_libraries_import():
     x = torch.ones(1)
     assert x._cdata == x._cdata != x.detach()._cdata
     assert torch._C._get_tracing_state() is None and torch._C._log_api_usage_once("a library's name") is None
+
+
+def test_checks_that_raise():
+    torch._check(True)
+    for check, error in (
+        (torch._check, RuntimeError),
+        (torch._check_index, IndexError),
+        (torch._check_type, TypeError),
+        (torch._check_value, ValueError),
+        (torch._check_not_implemented, NotImplementedError),
+    ):
+        with pytest.raises(error, match="said"):
+            check(False, lambda: "said")
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
+        torch._check_is_size(-1)
+    with pytest.raises(TypeError, match=r"use torch._check_tensor_all\(\)"):
+        torch._check(torch.tensor(True))
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        torch._check(1)
+    with pytest.raises(RuntimeError, match="said"):
+        torch._check_tensor_all(torch.tensor([True, False]), lambda: "said")
+    with pytest.raises(AssertionError, match="said"):
+        torch._assert(torch.tensor(False), "said")
+    with pytest.raises(RuntimeError, match="single nonzero value"):
+        torch._assert_async(torch.tensor(0))
+
+
+def test_operators_by_namespace():
+    with pytest.raises(AttributeError, match="'_OpNamespace' 'a_library' object has no attribute 'nms'"):
+        _ = torch.ops.a_library.nms
+    assert {torch.ops.aten.clone.default: 1}[torch.ops.aten.clone.default] == 1
+    with pytest.raises(NotImplementedError, match="torch.ops.aten.sin.default"):
+        torch.ops.aten.sin.default(torch.ones(1))

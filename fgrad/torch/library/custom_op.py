@@ -8,7 +8,6 @@ operator's, lists of tensors flattened, and a last one that knows their structur
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from pkgutil import iter_modules
 from typing import Any
 
 from fgrad.mutable.context.modes import modes, no_grad
@@ -23,26 +22,12 @@ from fgrad.torch.library.schema import Schema, schema_of
 OPERATORS: dict[str, "CustomOpDef"] = {}
 
 
-class _Namespace:
-    """The operators of one namespace, as attributes of ``torch.ops``."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
-
-
 def _register(definition: "CustomOpDef") -> None:
     name = definition._namespace
-    namespace = vars(ops).get(name)
-    if namespace is None:
-        namespace = _Namespace(name)
-    # its room may not have been imported yet
-    if not isinstance(namespace, _Namespace) or name in {module.name for module in iter_modules(ops.__path__)}:
+    namespace = None if name in ops.ROOMS else getattr(ops, name)
+    if not isinstance(namespace, ops.Namespace):
         raise RuntimeError(f"torch.ops has a '{name}' of its own: choose another namespace")
     OPERATORS[definition._qualname] = definition
-    setattr(ops, name, namespace)
     setattr(namespace, definition._name, definition)
 
 

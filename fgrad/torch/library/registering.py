@@ -31,7 +31,13 @@ def register_autograd(
 
 
 def register_fake(op: CustomOpDef | str, func: Callable[..., Any] | None = None, /) -> Any:
-    """Register the shapes of an operator's results: see ``CustomOpDef.register_fake``."""
+    """Register the shapes of an operator's results: see ``CustomOpDef.register_fake``.
+
+    The operator may be unknown, for libraries do this for those that they have in machine code, which does not run
+    here (``torch.ops.load_library``).
+    """
+    if isinstance(op, str) and op not in OPERATORS:
+        return (lambda function: function) if func is None else func
     definition = _operator(op)
     return definition.register_fake if func is None else definition.register_fake(func)
 

@@ -3,6 +3,23 @@
 from fgrad.mutable.context.warning import warn
 
 
+def get_enum(reduction: str) -> int:
+    """The number by which PyTorch's kernels know a ``reduction``.
+
+    >>> get_enum("mean")
+    1
+    """
+    if reduction == "elementwise_mean":
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
+        reduction = "mean"
+    if reduction not in _NUMBERS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return _NUMBERS[reduction]
+
+
+_NUMBERS = {"none": 0, "mean": 1, "sum": 2}
+
+
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """The ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
 
@@ -16,3 +33,6 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
+
+
+legacy_get_string = legacy_reduction

@@ -3,6 +3,7 @@
 What nearly every program needs is imported at once, the rest at first use (``families``).
 """
 
+from pkgutil import iter_modules
 from typing import Any
 
 from fgrad.torch.ops.elementwise import comparison as _comparison  # noqa: F401  (they enter their rows)
@@ -12,10 +13,39 @@ from fgrad.torch.ops.linalg import products as _products  # noqa: F401
 from fgrad.torch.ops.reductions import reductions as _reductions  # noqa: F401
 from fgrad.torch.ops.table import operators as _operators  # noqa: F401
 from fgrad.torch.ops.table.table import TABLE
+from fgrad.torch.stand_ins import NameOnly
 
 globals().update({name: entry.call for name, entry in TABLE.rows.items() if entry.function})
 TABLE.defer("fgrad.torch", rows())
 _LATE = frozenset(functions())
+#: the rooms, some of which may not have been imported yet
+ROOMS = frozenset(module.name for module in iter_modules(__path__))
+
+
+class Namespace:
+    """The operators of one namespace, as attributes of ``torch.ops``; of PyTorch's own there are only the names."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if self._name not in _OF_PYTORCH or name.startswith("__"):
+            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+        setattr(self, name, _Packet(f"ops.{self._name}.{name}"))
+        return getattr(self, name)
+
+
+class _Packet(NameOnly):
+    """An operator of PyTorch's, or one of its overloads."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        setattr(self, name, _Packet(f"{self._name}.{name}"))
+        return getattr(self, name)
+
+
+_OF_PYTORCH = frozenset(("aten", "prim", "prims", "quantized", "quantized_decomposed"))
 
 
 def load_library(path: str) -> None:
@@ -28,9 +58,9 @@ def load_library(path: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name in ROOMS or name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = TABLE[name].call
+    globals()[name] = TABLE[name].call if name in _LATE else Namespace(name)
     return globals()[name]
 
 

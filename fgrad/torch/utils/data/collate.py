@@ -13,7 +13,7 @@ from fgrad.torch.ops.creation.data import as_tensor, tensor
 from fgrad.torch.ops.views.joining import stack
 
 #: arrays of these dtypes do not become tensors: bytes, objects, strings
-_NO_NUMBERS = re.compile(r"[SaUO]")
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
 
 def _refusal(element: Any) -> TypeError:
@@ -48,7 +48,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data
     if isinstance(data, np.ndarray):
-        return data if _NO_NUMBERS.search(data.dtype.str) else as_tensor(data)
+        return data if np_str_obj_array_pattern.search(data.dtype.str) else as_tensor(data)
     if isinstance(data, np.generic) and not isinstance(data, np.str_):
         return as_tensor(data)
     if isinstance(data, Mapping):
@@ -95,7 +95,7 @@ def default_collate(batch: Any) -> Any:
 
 
 def _arrays(batch: Any) -> Tensor:
-    if _NO_NUMBERS.search(batch[0].dtype.str):
+    if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise _refusal(batch[0].dtype)
     return stack([as_tensor(array) for array in batch])
 

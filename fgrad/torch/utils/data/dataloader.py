@@ -66,7 +66,7 @@ class _IterableFetcher:
         return self.loader.collate_fn(batch)
 
 
-class _Batches(Iterator[Any]):
+class _BaseDataLoaderIter(Iterator[Any]):
     """The batches of one pass through a loader's data."""
 
     def __init__(self, loader: "DataLoader[Any]"):
@@ -111,7 +111,7 @@ class _Batches(Iterator[Any]):
         return len(self._loader._index_sampler)
 
 
-class _BatchesInTurn(_Batches):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as in PyTorch."""
 
     def _start(self) -> None:
@@ -161,6 +161,9 @@ class _BatchesInTurn(_Batches):
             finally:
                 self._assign()
         raise StopIteration
+
+
+_SingleProcessDataLoaderIter = _BaseDataLoaderIter
 
 
 class DataLoader(Generic[T_co]):
@@ -260,7 +263,7 @@ class DataLoader(Generic[T_co]):
         self.persistent_workers = persistent_workers
         #: the claimed length of an iterable data set
         self._claimed_length: int | None = None
-        self._iterator: _BatchesInTurn | None = None
+        self._iterator: _MultiProcessingDataLoaderIter | None = None
         self.__initialized = True
 
     def __setattr__(self, attr: str, val: Any) -> None:
@@ -282,11 +285,11 @@ class DataLoader(Generic[T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
-            return _Batches(self)
+            return _BaseDataLoaderIter(self)
         if not self.persistent_workers:
-            return _BatchesInTurn(self)
+            return _MultiProcessingDataLoaderIter(self)
         if self._iterator is None:
-            self._iterator = _BatchesInTurn(self)
+            self._iterator = _MultiProcessingDataLoaderIter(self)
         else:
             self._iterator.restart()
         return self._iterator
