@@ -38,7 +38,21 @@ DETACHED = (
 class SavedTensor:
     """One tensor that a node has saved."""
 
-    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "type", "written", "owner", "name")
+    __slots__ = (
+        "tensor",
+        "version",
+        "output",
+        "leaf",
+        "array",
+        "hooks",
+        "packed",
+        "type",
+        "written",
+        "owner",
+        "name",
+        "block",
+        "__weakref__",
+    )
 
     def __init__(self, tensor: Tensor, name: str, *, output: bool = False, written: Node | None = None):
         if tensor._inference and not modes.transforms:
@@ -51,6 +65,8 @@ class SavedTensor:
         self.written: weakref.ref[Any] | None = None if written is None else weakref.ref(written)
         self.owner: Any = None
         self.array: Any = None
+        #: the block of allow_mutation_on_saved_tensors that it was saved in, and can be read in alone
+        self.block: Any = None
         self.tensor: Tensor | None = tensor
         self.hooks: Any = None
         self.packed: Any = None
@@ -69,6 +85,9 @@ class SavedTensor:
         """Save it as the active modes require."""
         if modes.snapshot:
             self.array = tensor._value()
+            if modes.mutable is not None:
+                self.block = modes.mutable
+                self.block.saved.add(self)
             if not self.output:
                 # a later write changes the tensor's history too
                 self.owner = gradient_function(tensor)
@@ -91,6 +110,11 @@ class SavedTensor:
         Source: `Hooks for autograd saved tensors
         <https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html>`_.
         """
+        if not (callable(pack) and callable(unpack)):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. A saved tensor takes two functions, pack and "
+                f"unpack; not {type_name(unpack if callable(pack) else pack)}."
+            )
         if self.hooks is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. "
@@ -148,6 +172,7 @@ class SavedTensor:
         if tensor is not None:
             return tensor._value()
         if self.array is not None:
+            self._check_block()
             if modes.findings is not None:
                 AUDIT.call(self, node)
             return self.array
@@ -235,12 +260,20 @@ class SavedTensor:
         tensor = self.tensor
         if tensor is None:
             raise RuntimeError(TWICE)
+        self._check_block()
         if self.version != tensor._counter.value and self.array is None:
             # of several, PyTorch meets the inputs before the outputs, each in the order of their names
             first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
             assert first.tensor is not None
             raise CHANGED.call(first, node, first._text(first.tensor, node))
         return tensor
+
+    def _check_block(self) -> None:
+        if self.block is not None and (modes.mutable is not self.block or self not in self.block.saved):
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
 
     def _place(self) -> Any:
         return self.output, self.name
