@@ -1,10 +1,11 @@
 """The part of ``torch._C`` that autograd programs use: node classes by name, and the engine's state."""
 
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
 from fgrad.mutable.backward.engine import running
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import check_switch, modes
 from fgrad.mutable.context.torch_function.protocol import (
     ALL,
     NOBODY,
@@ -86,7 +87,39 @@ def _will_engine_execute_node(node: Any) -> bool:
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type_name(node)}")
     if not running.tasks:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
-    return running.tasks[-1].runs(node)
+    task = running.tasks[-1]
+    if task.captures and isinstance(node, AccumulateGrad):
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return task.runs(node)
+
+
+class _WeakTensorRef:
+    """Whether a tensor is still there."""
+
+    def __init__(self, tensor: Tensor):
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self._reference() is None
+
+
+def _set_grad_enabled(enabled: bool) -> None:
+    """Set whether operations are recorded."""
+    check_switch("set_grad_enabled", enabled)
+    modes.grad = enabled
+
+
+def _is_multithreading_enabled() -> bool:
+    """What ``set_multithreading_enabled`` has set."""
+    return modes.multithreading
+
+
+def _is_view_replay_enabled() -> bool:
+    """Whether views of a written base are made anew by their own operations: never, here."""
+    return False
 
 
 def _set_fwd_grad_enabled(enabled: bool) -> None:

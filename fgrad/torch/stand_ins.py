@@ -21,6 +21,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 from fgrad.deferred import deferred
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.saved import SavedTensor
 
 _HERE = "fgrad.torch."
 
@@ -47,6 +49,9 @@ REFUSED = {
     "_functorch.python_key": "make_fx",
     "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
     "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
+    "_guards": "detect_fake_mode",
+    "_higher_order_ops": "cond scan while_loop",
+    "_higher_order_ops.cond": "cond",
     "_inductor": "",
     "_ops": "HigherOrderOperator OpOverload OpOverloadPacket",
     "_prims_common": "",
@@ -61,6 +66,8 @@ REFUSED = {
     "set_stream",
     "ao": "",
     "autograd.profiler": "profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
+    "autograd.profiler_util": "EventList FunctionEvent FunctionEventAvg Interval Kernel MemRecordsAcc _format_time",
+    "backends.quantized": "",
     "cpu": "Event Stream current_stream",
     "cuda": "BFloat16Tensor BoolTensor ByteTensor CUDAGraph CUDAPluggableAllocator CharTensor DoubleTensor Event "
     "ExternalStream FloatTensor HalfTensor IntTensor LongTensor MemPool ShortTensor Stream caching_allocator_alloc "
@@ -144,6 +151,7 @@ REFUSED = {
     "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
     "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
     "utils._device": "",
+    "utils._mode_utils": "no_dispatch",
     "utils._python_dispatch": "TorchDispatchMode",
     "utils.bundled_inputs": "augment_model_with_bundled_inputs",
     "utils.benchmark": "Compare Measurement Timer",
@@ -333,7 +341,13 @@ WORKING: dict[str, dict[str, Any]] = {
         "is_legacy_batchedtensor": _never,
         "get_interpreter_stack": _none,
     },
-    "_C._autograd": {"ProfilerActivity": ProfilerActivity, "ProfilerState": ProfilerState},
+    "_C._autograd": {
+        "ProfilerActivity": ProfilerActivity,
+        "ProfilerState": ProfilerState,
+        "SavedTensor": SavedTensor,
+        "_saved_tensors_hooks_is_enabled": lambda: modes.saved_hooks_disabled is None,
+        "_saved_tensors_hooks_get_disabled_error_message": lambda: modes.saved_hooks_disabled,
+    },
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
                 "reset": _none, "allow_in_graph": _same, "graph_break": _none, "mark_dynamic": _none},

@@ -66,6 +66,8 @@ class Modes(threading.local):
     saved_hooks_disabled: str | None = None
     #: whether saved values are kept as they were when saved (``fgrad.torch.inplace("snapshot")``)
     snapshot = False
+    #: the block of allow_mutation_on_saved_tensors that is open
+    mutable: Any = None
     multithreading = True
     #: what ``fgrad.torch.audit`` has found so far; None when none is running
     findings: Any = None

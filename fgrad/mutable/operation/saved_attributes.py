@@ -28,7 +28,7 @@ def saved_attribute(node: Any, name: str) -> Any:
     if name.startswith("_saved_"):
         found = _saved(node, name.removeprefix("_saved_"))
     elif name.startswith("_raw_saved_"):
-        found = next(iter(_tensors(node, name.removeprefix("_raw_saved_"))), _MISSING)
+        found = _raw(node, name.removeprefix("_raw_saved_"))
     if found is _MISSING:
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
     return found
@@ -48,6 +48,21 @@ def saved_names(node: Any) -> list[str]:
         *dict(operation.gradients.constants),
     ]
     return found + [f"_saved_{name}" for name in shown]
+
+
+class _Nothing:
+    """What was saved in the place of an operand that is None."""
+
+    def register_hooks(self, pack: Any, unpack: Any) -> None:
+        raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+
+
+def _raw(node: Any, name: str) -> Any:
+    """A saved tensor before it is unpacked, those of a variadic operand as a tuple."""
+    tensors = _tensors(node, name)
+    if tensors and tensors[0].name.startswith("*"):
+        return _in_places(node, tensors, _Nothing())
+    return tensors[0] if tensors else _MISSING
 
 
 def _tensors(node: Any, name: str) -> list[SavedTensor]:
@@ -73,13 +88,15 @@ def _wrapped(x: Any) -> Tensor:
 def _saved(node: Any, name: str) -> Any:
     tensors = _tensors(node, name)
     if tensors and tensors[0].name.startswith("*"):
-        return _sequence(node, tensors)
+        return _in_places(node, [s.unpack(node) for s in tensors], None)
     if tensors:
         if node.released:
             raise RuntimeError(TWICE)
         return tensors[0].unpack(node)
     plan = node.plan
     operation = plan.operation
+    if name.startswith("scales") and "scales" in operation.parameters:
+        return _scales(plan.params[operation.parameters.index("scales")]).get(name, _MISSING)
     if name in operation.parameters:
         return _unsigned(plan.params[operation.parameters.index(name)], name)
     numbers = _numbers(node)
@@ -96,11 +113,18 @@ def _saved(node: Any, name: str) -> Any:
     return None if name in operation.operands else _MISSING
 
 
-def _sequence(node: Any, saved: Sequence[SavedTensor]) -> tuple[Tensor | None, ...]:
-    """A variadic operand as a tuple; of an index, None stands for the axes that no tensor indexes."""
-    found = iter([s.unpack(node) for s in saved])
+def _in_places(node: Any, saved: Sequence[Any], nothing: Any) -> tuple[Any, ...]:
+    """A variadic operand as a tuple; of an index, ``nothing`` stands for the axes that no tensor indexes."""
+    found = iter(saved)
     static = node.plan.operation.named(node.plan.params)
-    return tuple([next(found) if yes else None for yes in static.get("spec", [True] * len(saved))])
+    return tuple([next(found) if yes else nothing for yes in static.get("spec", [True] * len(saved))])
+
+
+def _scales(factors: Sequence[float | None]) -> dict[str, float | None]:
+    """The factors of resampling: PyTorch has one attribute for each axis."""
+    if len(factors) == 1:
+        return {"scales": factors[0]}
+    return {f"scales_{axis}": factor for axis, factor in zip("dhw"[-len(factors) :], factors, strict=True)}
 
 
 def _unsigned(value: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.ports import CALL_NODE
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.seam import RawSource, is_hidden
 
 #: the sequence number of AccumulateGrad, which runs before every other ready node
@@ -47,6 +48,17 @@ def next_sequence() -> int:
 
 
 Edge = tuple["Node", int]
+
+
+class InputMetadata:
+    """What a node knows of a gradient that comes in."""
+
+    is_nested_tensor = False
+    is_cpp_nested_tensor = False
+
+    def __init__(self, type: TensorType):
+        self.shape: list[int] = list(type.shape)
+        self.dtype: Dtype = type.dtype
 
 
 class Node:
@@ -150,11 +162,22 @@ class Node:
         """A dict for the user's own notes."""
         if self._metadata is None:
             self._metadata = {}
+            if self.forward_trace is not None:
+                self._metadata["traceback_"] = self.forward_trace
+            if self.parent is not None:
+                self._metadata["parent_"] = self.parent
         return self._metadata
 
     @property
     def requires_grad(self) -> bool:
         return True
+
+    @property
+    def _input_metadata(self) -> list["InputMetadata"]:
+        return [InputMetadata(type) for type in self.out_types]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def _sequence_nr(self) -> int:
         return self.sequence

@@ -38,7 +38,21 @@ DETACHED = (
 class SavedTensor:
     """One tensor that a node has saved."""
 
-    __slots__ = ("tensor", "version", "output", "leaf", "array", "hooks", "packed", "type", "written", "owner", "name")
+    __slots__ = (
+        "tensor",
+        "version",
+        "output",
+        "leaf",
+        "array",
+        "hooks",
+        "packed",
+        "type",
+        "written",
+        "owner",
+        "name",
+        "block",
+        "__weakref__",
+    )
 
     tensor: Tensor | None
     name: str
@@ -52,6 +66,8 @@ class SavedTensor:
     hooks: Any
     packed: Any
     type: Any
+    #: the block of allow_mutation_on_saved_tensors that it was saved in, and can be read in alone
+    block: Any
 
     def _alias(self, tensor: Tensor) -> Tensor:
         """Another handle on the tensor, without history."""
@@ -63,6 +79,9 @@ class SavedTensor:
         """Apply the active modes: snapshot, saved-tensor hooks."""
         if modes.snapshot:
             self.array = tensor._value()
+            if modes.mutable is not None:
+                self.block = modes.mutable
+                self.block.saved.add(self)
             if not self.output:
                 # a later write would change the tensor's history, too
                 self.owner = gradient_function(tensor)
@@ -85,6 +104,11 @@ class SavedTensor:
         Source: `Hooks for autograd saved tensors
         <https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html>`_.
         """
+        if not (callable(pack) and callable(unpack)):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. A saved tensor takes two functions, pack and "
+                f"unpack; not {type_name(unpack if callable(pack) else pack)}."
+            )
         if self.hooks is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. "
@@ -146,6 +170,7 @@ class SavedTensor:
         if tensor is not None:
             return tensor._waiting()
         if self.array is not None:
+            self._check_block()
             if modes.findings is not None:
                 AUDIT.call(self, node)
             return self.array
@@ -233,12 +258,20 @@ class SavedTensor:
         tensor = self.tensor
         if tensor is None:
             raise RuntimeError(TWICE)
+        self._check_block()
         if self.version != tensor._counter.value and self.array is None:
             # of several, PyTorch unpacks the inputs before the outputs, each in the order of their names
             first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
             assert first.tensor is not None
             raise CHANGED.call(first, node, first._text(first.tensor, node))
         return tensor
+
+    def _check_block(self) -> None:
+        if self.block is not None and (modes.mutable is not self.block or self not in self.block.saved):
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
 
     def _place(self) -> Any:
         return self.output, self.name
@@ -317,7 +350,7 @@ def save(tensor: Tensor, name: str, output: bool = False, written: Node | None =
     saved = SavedTensor()
     saved.tensor, saved.name, saved.output, saved.version = tensor, name, output, tensor._counter.value
     saved.written = None if written is None else weakref.ref(written)
-    saved.owner = saved.array = saved.hooks = saved.packed = None
+    saved.owner = saved.array = saved.hooks = saved.packed = saved.block = None
     saved.leaf = tensor._node is None and (tensor._view is None or gradient_function(tensor) is None)
     if output and not saved.leaf:
         saved.tensor = saved._alias(tensor)

@@ -10,9 +10,9 @@ too; ``fgrad.torch.ops`` adds them here from its table.
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from attrs import define, frozen
+from attrs import define
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torch_function_impl, plain, watch
@@ -392,8 +392,7 @@ def accumulator(leaf: Tensor) -> Node:
     return node
 
 
-@frozen
-class GradientEdge:
+class GradientEdge(NamedTuple):
     """A node and the number of one of its outputs: a target or root of backward that is not a tensor.
 
     Source: `torch.autograd.graph.GradientEdge

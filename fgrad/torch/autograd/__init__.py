@@ -11,7 +11,7 @@ from fgrad.mutable.context.modes import (
     set_multithreading_enabled,
 )
 from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from fgrad.torch.autograd.backward import backward, grad
+from fgrad.torch.autograd.backward import _calculate_shape as _calculate_shape, backward, grad
 from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:
@@ -23,12 +23,19 @@ else:
     __getattr__, __dir__ = submodules(
         __name__,
         {
-            __name__: "forward_ad function functional grad_mode graph",
+            __name__: "_functions forward_ad function functional grad_mode graph",
+            f"{__name__}.grad_mode": "_force_original_view_tracking _unsafe_preserve_version_counter",
             f"{__name__}.function": "Function",
             f"{__name__}.gradcheck": "gradcheck gradgradcheck",
             f"{__name__}.variable": "Variable",
         },
     )
+
+
+def kineto_available() -> bool:
+    """Whether there is PyTorch's profiler: there is none."""
+    return False
+
 
 __all__ = [
     "Function",

@@ -79,6 +79,13 @@ def _checked_flags(**flags: Any) -> None:
             raise TypeError(f"backward: {name} must be a bool, not {type_name(value)}")
 
 
+def _calculate_shape(output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool) -> tuple[Size, Size]:
+    """The shape of a root and that of each of its gradients."""
+    if isinstance(output, GradientEdge) and is_grads_batched:
+        raise RuntimeError("Batched grads are not supported with GradientEdge")
+    return Size(_type_of(output).shape), Size(grad._type.shape[is_grads_batched:])
+
+
 def _type_of(root: Tensor | GradientEdge) -> TensorType:
     return root._type if isinstance(root, Tensor) else root.node.out_types[root.output_nr]
 

@@ -5,12 +5,15 @@ Source: `torch.autograd.graph <https://docs.pytorch.org/docs/stable/autograd.htm
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from fgrad.mutable.backward import engine
 from fgrad.mutable.context.modes import ITSELF, Mode, modes
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import GradientEdge, Tensor, gradient_edge
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.autograd import increment_version
 
 
@@ -38,6 +41,9 @@ class saved_tensors_hooks(Mode):
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+            if not callable(hook):
+                raise TypeError(f"saved_tensors_hooks(): {name} must be a function, not {type_name(hook)}")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -112,16 +118,36 @@ class allow_mutation_on_saved_tensors(Mode):
 
     given = ITSELF
 
+    def __init__(self) -> None:
+        #: what was saved in the block and is still held by a graph
+        self.saved: WeakSet[SavedTensor] = WeakSet()
+
     def values(self) -> dict[str, Any]:
         if modes.snapshot:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        return {"snapshot": True}
+        return {"snapshot": True, "mutable": self}
+
+    @property
+    def tid_to_weakhandle(self) -> dict[Any, Tensor]:
+        """The tensors that graphs of the block hold, each once, by what tells them apart."""
+        return {(id(s.tensor), s.version): s.tensor for s in list(self.saved) if s.tensor is not None}
+
+    @property
+    def cloned(self) -> dict[Any, Tensor]:
+        """Those written since they were saved, which PyTorch would have copied."""
+        return {key: t for key, t in self.tid_to_weakhandle.items() if t._counter.value != key[1]}
+
+    @property
+    def original(self) -> dict[Any, Tensor]:
+        """Those not written since."""
+        return {key: t for key, t in self.tid_to_weakhandle.items() if t._counter.value == key[1]}
 
     def clear(self) -> None:
-        """Accepted as in PyTorch; there are no copies to clear."""
+        """Forget what was saved; there are no copies to clear."""
+        self.saved.clear()
 
 
-class _Handles(RemovableHandle):
+class _MultiHandle(RemovableHandle):
     """Removes the hooks of several tensors."""
 
     def __init__(self, handles: Sequence[RemovableHandle]):
@@ -143,9 +169,9 @@ def register_multi_grad_hook(
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     if mode == "any":
         first_only = _Any(fn)
-        return _Handles([t.register_hook(first_only) for t in tensors if t.requires_grad])
+        return _MultiHandle([t.register_hook(first_only) for t in tensors if t.requires_grad])
     collected = _All(fn, tensors)
-    return _Handles([t.register_hook(collected.hook(i)) for i, t in enumerate(tensors)])
+    return _MultiHandle([t.register_hook(collected.hook(i)) for i, t in enumerate(tensors)])
 
 
 class _Any:

@@ -1,5 +1,6 @@
 """What tensors have for autograd: ``grad``, ``requires_grad_``, ``detach``, hooks, versions, ``data``."""
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
@@ -195,9 +196,13 @@ def _delete_grad(self: Tensor) -> None:
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
 
 
-def _store_grad(tensor: Tensor) -> Any:
+def _store_grad(retaining: Tensor) -> Any:
+    # the node must not keep its tensor alive: with what the tensor refers to, that would be a cycle
+    reference = weakref.ref(retaining)
+
     def store(grad: Tensor | None) -> None:
-        if grad is None:
+        tensor = reference()
+        if grad is None or tensor is None:
             return
         if tensor._grad is None:
             tensor._grad = grad.clone()

@@ -219,7 +219,16 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
 
 
 # PyTorch divides again in backward, so the result may be overwritten
-@overload("div", "DivBackward0", overloads=OF_TENSORS, promote=inexact, strides=elementwise, outputs=(), single=True)
+@overload(
+    "div",
+    "DivBackward0",
+    overloads=OF_TENSORS,
+    promote=inexact,
+    strides=elementwise,
+    outputs=(),
+    single=True,
+    constants=(("rounding_mode", None),),
+)
 def _div(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.true_divide(input, other)
