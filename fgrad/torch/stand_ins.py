@@ -31,8 +31,8 @@ REFUSED = {
     "": "Event PyTorchFileReader Stream SymBool SymFloat SymInt TensorType empty_quantized "
     "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel "
     "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
-    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor "
-    "sspaddmm",
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+    "sparse_csr_tensor sspaddmm",
     "_C": "_ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
@@ -356,6 +356,7 @@ WORKING: dict[str, dict[str, Any]] = {
     "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
     "_subclasses.fake_tensor": {"is_fake": _never},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
+    "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
     "cuda": {
         "_initialized": False,

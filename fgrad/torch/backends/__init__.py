@@ -5,7 +5,7 @@ Source: `torch.backends <https://docs.pytorch.org/docs/2.13/backends.html>`_.
 
 from typing import TYPE_CHECKING
 
-from fgrad.deferred import deferred
+from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:
     from fgrad.torch.backends import (
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         opt_einsum as opt_einsum,
     )
 else:
-    __getattr__, __dir__ = deferred(
+    __getattr__, __dir__ = submodules(
         __name__,
         {
             __name__: "cuda cudnn mkl mkldnn mps openmp opt_einsum",
