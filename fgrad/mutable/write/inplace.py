@@ -16,6 +16,7 @@ When a base is written, all its views change, and none is notified.  So a view r
 """
 
 import sys
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -285,7 +286,7 @@ class Before:
             tensor._type,
             None if view is None else view.version,
         )
-        self.makers: list[tuple[Tensor, Node | None, int, dict[int, Any] | None]] = [
+        self.makers: list[tuple[Tensor, Node | None, int, OrderedDict[int, Any] | None]] = [
             (x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)
         ]
         #: the nodes that retain gradients, with their former tables
