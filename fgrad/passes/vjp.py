@@ -227,27 +227,35 @@ def forward(
     """
     varied = varied_from(graph, wrt)
     reached = varied.intersection(live)
+    adjoints: dict[int, tuple[Adjoint, tuple[bool, ...]]] = {}
     first = len(graph.types)
-    for node in reversed(graph.nodes):
+    for at in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[at]
         count = len(node.op.out_types)
         first -= count
-        if not reached.isdisjoint(range(first, first + count)):
-            reached.update([i for i in node.inputs if i in varied])
+        if reached.isdisjoint(range(first, first + count)):
+            continue
+        wanted = [i for i in node.inputs if i in varied]
+        if is_differentiated_jointly(node.op):
+            needs = tuple([i in varied for i in node.inputs])
+            may = tuple([first + k in reached for k in range(count)])
+            region = at_node(node, adjoint, node.op, needs, may)
+            adjoints[at] = region, may
+            # the rule of a custom_vjp may give some inputs no cotangent
+            wanted = [i for i, result in zip(wanted, region.results, strict=True) if result is not None]
+        reached.update(wanted)
     numbers = [*inputs, *(builder.const(const) for const in graph.consts)]
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]] = {}
     for at, node in enumerate(graph.nodes):
-        op = node.op
         args = tuple([numbers[i] for i in node.inputs])
-        number, count = len(numbers), len(op.out_types)
-        if is_differentiated_jointly(op) and any(number + k in reached for k in range(count)):
-            needs = tuple([i in varied for i in node.inputs])
-            may = tuple([number + k in reached for k in range(count)])
-            region = at_node(node, adjoint, op, needs, may)
+        count = len(node.op.out_types)
+        if at in adjoints:
+            region, may = adjoints[at]
             outs = builder.splice(region.forward, args, node.source)
             numbers += outs[:count]
             regions[at] = (region, may, outs[count:])
         else:
-            first = builder.emit(op, args, node.source)
+            first = builder.emit(node.op, args, node.source)
             numbers += range(first, first + count)
     return Walk(builder, graph, numbers, varied, regions)
 

@@ -556,3 +556,17 @@ def test_a_vjp_rule_is_told_what_is_perturbed_and_which_cotangents_are_zero(wrap
         return jax.tree.map(float, found), told[-2:]
 
     assert outcome(fgrad) == outcome(jax)
+
+
+@pytest.mark.parametrize("custom_vjp", [jax.custom_vjp, fgrad.custom_vjp])
+def test_what_gets_no_cotangent_need_not_have_a_derivative(custom_vjp):
+    def power(x):
+        return jax.lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0] * x, c[1] + 1), (x, 0))[0]
+
+    f = custom_vjp(lambda x, y: x * 2 + y)
+    f.defvjp(lambda x, y: (f(x, y), None), lambda _, ct: (ct * 2, None))
+    # JAX refuses the loop unless it is jitted
+    assert jax.grad(lambda x: f(x, jax.jit(power)(x)))(2.0) == 2
+    assert fgrad.grad(lambda x: f(x, jax.jit(power)(x)))(2.0) == 2
+    assert fgrad.grad(lambda x: f(x, power(x)))(2.0) == 2
+    assert fgrad.jit(fgrad.grad(lambda x: f(x, power(x))))(2.0) == 2
