@@ -223,6 +223,18 @@ def current_trace() -> list[str]:
 _classes: dict[tuple[type, str], type] = {}
 
 
+def copy_node(node: Node) -> Node:
+    """A node with the same fields; ``copy.copy`` refuses nodes, as in PyTorch."""
+    state: Any = object.__reduce_ex__(node, 2)[2]
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    made = object.__new__(type(node))
+    for name, value in slots.items():
+        setattr(made, name, value)
+    if attributes:
+        made.__dict__.update(attributes)
+    return made
+
+
 def named(base: type, name: str) -> type:
     """The class of nodes with a name: PyTorch has a class per operation, and prints its name."""
     node_class = _classes.get((base, name))

@@ -8,7 +8,6 @@ forward program, with what the second reads for residuals.  The tensors from out
 saved are saved by the one node too, so that a write to one before backward is the error that it is uncompiled.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import TWICE, Edge, Node
+from fgrad.mutable.tensor.node import TWICE, Edge, Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -94,7 +93,7 @@ def _stand_in(node: Node, capture: Capture) -> Node:
     def apply(self: Node, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         raise capture.refused("a backward inside goes through a history from outside")
 
-    found = copy.copy(node)
+    found = copy_node(node)
     found.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
     return found
 

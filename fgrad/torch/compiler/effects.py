@@ -8,7 +8,6 @@ New tensors are made anew at each call.  What has no such form (a Python number 
 view of what was made inside) is ``Irregular``: such a call runs in pieces.
 """
 
-import copy
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
@@ -62,7 +61,7 @@ class Made:
         if like._requires_grad:
             found._requires_grad = True
         if like._node is not None:
-            found._node, found._output_nr = copy.copy(like._node), like._output_nr
+            found._node, found._output_nr = copy_node(like._node), like._output_nr
         return found
 
 

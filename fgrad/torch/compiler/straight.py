@@ -13,13 +13,13 @@ lists of what to do takes longer than doing it, so the functions here are writte
   looks at, a container with a ``__setitem__`` of its own), ``Effects.apply`` does it, which can take everything back.
 """
 
-import copy
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from fgrad.graph.source import function_of
 from fgrad.mutable.tensor.changes import changes
+from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.effects import Effects, Found, Fresh, Kept, Made, Tree, Value, note
@@ -193,7 +193,7 @@ def is_plain(effects: Effects) -> bool:
 
 def _leaving(effects: Effects, outputs: int) -> Callable[..., Any]:
     scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
-    scope |= {"copied": copy.copy, "begin": _begin, "note": note, "changes": changes}
+    scope |= {"copied": copy_node, "begin": _begin, "note": note, "changes": changes}
     lines = ["def run(found, outs, runs):"]
     lines += _unpacked("t", len(effects.located.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
@@ -236,7 +236,7 @@ def made_and_returned(
     The other tensors that the result may have are in the scope.
     """
     scope |= {"Storage": Storage, "VersionCounter": VersionCounter, "Tensor": Tensor, "new": object.__new__}
-    scope["copied"] = copy.copy
+    scope["copied"] = copy_node
     lines = ["def run(found, outs):"]
     lines += [f"    [{', '.join([f't{i}' for i in asked])}] = found"] if asked else []
     for i, each in enumerate(effects.made):
