@@ -83,7 +83,8 @@ def _public() -> dict[int, tuple[str, str]]:
         id(value): (".".join(filter(None, ("torch", path))), name)
         for path in reversed(_PUBLIC)
         for name, value in sorted(vars(_module(path)).items(), reverse=True)
-        if callable(value) and (not isinstance(value, type) or path == "autograd.grad_mode") and name[0] != "_"
+        if callable(value) and name[0] != "_"
+        if not isinstance(value, type) or (path == "autograd.grad_mode" and name in _module(path).__all__)
     }
 
 

@@ -10,6 +10,9 @@ from fgrad.graph.names import value_names
 from fgrad.graph.regions import scan
 from fgrad.jaxcore import strong
 
+#: what a turn gives to the gradients that are summed over all turns outside: see NOTE [Sums over steps]
+SUMMED = "for the sums over all turns"
+
 
 def turns(ladder: Ladder) -> Iterator[tuple[str, Ladder]]:
     """For each loop (``scan``) and its derivative: a title, and the ladder of a turn."""
@@ -148,7 +151,8 @@ class _Turn:
                 out = gradients[k]
                 yield Pair(k, inside[out], f"cotangent of {names[k]}" if k in loop.carry else called[out])
         for out in unowned:
-            yield Pair(None, inside[out], called[out])
+            name = called[out]
+            yield Pair(None, inside[out], SUMMED if name.startswith("%") else name)
 
     def _results(self, names: Sequence[str]) -> Iterator[Pair]:
         """The results of a turn, each with the cotangent that backward is given for it."""

@@ -106,10 +106,17 @@ class _ScanBuilder:
 
     def finish(self, carry: Sequence[int], ys: Sequence[int], params: dict[str, Any]) -> tuple[list[int], list[int]]:
         """Emit the scan whose body gives the next carries and the ys; the numbers of its last carries and its ys."""
+        outputs = [*carry, *ys]
         declared = [*self._consts, *self._carry, *self._xs]
-        body = self.body.finish([*carry, *ys], [number for _, number in declared])
+        body = self.body.finish(outputs, [number for _, number in declared])
+        read = {i for node in body.nodes for i in node.inputs} | {*body.outputs}
+        # what was declared and not read does not enter the loop
+        kept = {number for k, (_, number) in enumerate(declared) if k in read} | {number for _, number in self._carry}
+        consts = [each for each in self._consts if each[1] in kept]
+        declared = [*consts, *self._carry, *(each for each in self._xs if each[1] in kept)]
+        body = self.body.finish(outputs, [number for _, number in declared])
         args = tuple([value for value, _ in declared])
-        params = {**params, "body": body, "num_consts": len(self._consts), "num_carry": len(carry)}
+        params = {**params, "body": body, "num_consts": len(consts), "num_carry": len(carry)}
         first = self.outer.emit(intern(scan, params, [self.outer.types[i] for i in args]), args)
         numbers = list(range(first, first + len(carry) + len(ys)))
         return numbers[: len(carry)], numbers[len(carry) :]

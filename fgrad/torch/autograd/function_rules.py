@@ -16,6 +16,7 @@ from fgrad.mutable.backward.accumulate import fitted
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, may_vary
+from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, alias, new_tensor
 from fgrad.mutable.transforms.levels import capturing
@@ -100,7 +101,7 @@ class _RuleLevel(capturing):
 
 def _copied(ctx: Any) -> Any:
     """A copy of a node, whose saved tensors survive the release of the original's."""
-    copied = copy.copy(ctx)
+    copied = copy_node(ctx)
     copied._saved = [copy.copy(s) for s in ctx._saved]
     return copied
 

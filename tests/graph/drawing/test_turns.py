@@ -23,11 +23,11 @@ def test_a_turn_of_a_recurrent_network():
     _, title, turn = turn_of(*MODELS["recurrent"])
     assert title == "one turn of scan, x20"
     check(turn.graph)
-    assert [(turn.names[pair.value], pair.name) for pair in turn.arguments if pair.name] == [
-        ("params['w']", "d recurrent / d params['w']"),
-        ("params['u']", "d recurrent / d params['u']"),
+    named = [(pair.value, pair.name) for pair in turn.arguments if pair.name]
+    assert [(None if value is None else turn.names[value], name) for value, name in named] == [
         ("h before", "cotangent of h before"),
         ("xs[t]", "d recurrent / d xs[t]"),
+        (None, "for the sums over all turns"),
     ]
     assert [(pair.name, turn.names[pair.partner]) for pair in turn.results] == [
         ("h, carried on", "cotangent of h, carried on"),
@@ -35,7 +35,7 @@ def test_a_turn_of_a_recurrent_network():
     ]
     nodes = [k for row in turn.rows for k in (*row.forward, *row.backward)]
     assert sorted(nodes) == list(range(len(turn.graph)))
-    assert {wire.name for wire in wires(turn) if wire.saved} >= {"params['w']", "xs[t]", "h before"}
+    assert {wire.name for wire in wires(turn) if wire.saved} == {"params['w']", "params['u']", "h"}
 
 
 def test_a_turn_computes_what_the_bodies_do():
@@ -46,13 +46,14 @@ def test_a_turn_computes_what_the_bodies_do():
     given = [jax.random.normal(next(keys), t.shape) for t in turn.graph.in_types]
     got = run(turn.graph, given)
     one = run(forward, given[: len(forward.in_types)])
-    w, u, h, x = given[: len(forward.in_types)]
+    w, u = given[:2]
     rest = given[len(forward.in_types) :]
     for a, b in zip(got, one, strict=False):
         np.testing.assert_allclose(a, b, rtol=1e-5)
-    # its inputs: the matrices, what is carried, the slope, the state before, the input, the cotangent of the output
-    carried, element = rest[:3], rest[3]
-    other = run(backward, [u, w, *carried, one[2], one[3], x, element])
+    # its own inputs: the cotangent of what is carried, and that of the output
+    own = dict(zip(turn.names[len(forward.in_types) :], rest, strict=False))
+    carried, element = own["cotangent of h, carried on"], own["cotangent of hs[t]"]
+    other = run(backward, [w, u, carried, one[1], element])
     for a, b in zip(got[len(one) :], other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
