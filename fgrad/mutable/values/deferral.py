@@ -19,6 +19,7 @@ Backlogs of the same structure share one program.  Until that pays, or while it 
 one, as they would have at once: NOTE [Rent or buy].
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -278,6 +279,17 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
+def _run_before_fork() -> None:
+    """Run what waits in this thread: XLA does not run in a forked process."""
+    backlog = _thread.backlog()
+    if backlog is not None:
+        backlog.run()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_run_before_fork)
 
 
 def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """Large operations wait until somebody reads, and run together."""
 
+import os
 import threading
 import weakref
 
@@ -237,6 +238,17 @@ def test_operands_are_let_go_of():
     gone = weakref.ref(y._storage.waiting.backlog)
     del y
     assert gone() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning")
+def test_nothing_waits_in_a_forked_process():
+    y = torch.ones(MANY) * 2 + 1
+    child = os.fork()
+    if not child:
+        os._exit(waiting(y) != [False])
+    assert os.waitpid(child, 0)[1] == 0
+    assert waiting(y) == [False]
 
 
 def test_the_storage_is_an_ordinary_one_afterwards():
