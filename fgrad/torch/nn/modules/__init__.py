@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from fgrad.deferred import module_by_name as _module_by_name
 from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:
@@ -242,48 +241,6 @@ if TYPE_CHECKING:
         UpsamplingNearest2d as UpsamplingNearest2d,
     )
 else:
-    #: the layers, by the module that defines them; ``fgrad.torch.nn`` has the same names
-    LAYERS = {
-        f"{__name__}.activation": "CELU ELU GELU GLU SELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU "
-        "LogSigmoid Mish PReLU ReLU ReLU6 RReLU Sigmoid SiLU Softplus Softshrink Softsign Tanh Tanhshrink "
-        "Threshold",
-        f"{__name__}.adaptive": "AdaptiveLogSoftmaxWithLoss",
-        f"{__name__}.attention": "MultiheadAttention",
-        f"{__name__}.batchnorm": "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d "
-        "LazyBatchNorm3d SyncBatchNorm",
-        f"{__name__}.container": "Container ModuleDict ModuleList Sequential",
-        f"{__name__}.conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
-        f"{__name__}.distance": "CosineSimilarity PairwiseDistance",
-        f"{__name__}.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
-        f"{__name__}.instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d "
-        "LazyInstanceNorm2d LazyInstanceNorm3d",
-        f"{__name__}.lazy_conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
-        "LazyConvTranspose3d",
-        f"{__name__}.linear": "Bilinear Identity LazyLinear Linear",
-        f"{__name__}.loss": "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss CTCLoss "
-        "GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss LinearCrossEntropyLoss "
-        "LinearCrossEntropyOptions MarginRankingLoss MSELoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
-        "MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
-        "TripletMarginWithDistanceLoss",
-        f"{__name__}.module": "Module",
-        f"{__name__}.normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
-        f"{__name__}.padding": "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d "
-        "ConstantPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d "
-        "ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d",
-        f"{__name__}.parameter_containers": "ParameterDict ParameterList",
-        f"{__name__}.pooling": "AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d "
-        "MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
-        f"{__name__}.pooling_to_size": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
-        "AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
-        f"{__name__}.reshaping": "ChannelShuffle Flatten Fold PixelShuffle PixelUnshuffle Unflatten Unfold",
-        f"{__name__}.rnn": "GRU LSTM RNN RNNBase",
-        f"{__name__}.rnn_cell": "GRUCell LSTMCell RNNCell RNNCellBase",
-        f"{__name__}.softmax": "LogSoftmax Softmax Softmax2d Softmin",
-        f"{__name__}.sparse": "Embedding EmbeddingBag",
-        f"{__name__}.transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
-        "TransformerEncoderLayer",
-        f"{__name__}.upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
-    }
     __getattr__, __dir__ = submodules(
         __name__,
         {
@@ -291,7 +248,71 @@ else:
             "hooks instancenorm lazy lazy_conv linear loss module normalization padding parameter_containers pooling "
             "pooling_to_size registration reshaping rnn rnn_cell sizes softmax sparse state transformer traversal "
             "upsampling utils",
-            **LAYERS,
+            f"{__name__}.activation": "CELU ELU GELU GLU SELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU "
+            "LogSigmoid Mish PReLU ReLU ReLU6 RReLU Sigmoid SiLU Softplus Softshrink Softsign Tanh Tanhshrink "
+            "Threshold",
+            f"{__name__}.adaptive": "AdaptiveLogSoftmaxWithLoss",
+            f"{__name__}.attention": "MultiheadAttention",
+            f"{__name__}.batchnorm": "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d "
+            "LazyBatchNorm3d SyncBatchNorm",
+            f"{__name__}.container": "Container ModuleDict ModuleList Sequential",
+            f"{__name__}.conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+            f"{__name__}.distance": "CosineSimilarity PairwiseDistance",
+            f"{__name__}.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+            f"{__name__}.instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d "
+            "LazyInstanceNorm2d LazyInstanceNorm3d",
+            f"{__name__}.lazy_conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
+            "LazyConvTranspose3d",
+            f"{__name__}.linear": "Bilinear Identity LazyLinear Linear",
+            f"{__name__}.loss": "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss CTCLoss "
+            "GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss LinearCrossEntropyLoss "
+            "LinearCrossEntropyOptions MarginRankingLoss MSELoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
+            "MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
+            "TripletMarginWithDistanceLoss",
+            f"{__name__}.module": "Module",
+            f"{__name__}.normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+            f"{__name__}.padding": "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d "
+            "ConstantPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d "
+            "ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d",
+            f"{__name__}.parameter_containers": "ParameterDict ParameterList",
+            f"{__name__}.pooling": "AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d "
+            "MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+            f"{__name__}.pooling_to_size": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
+            "AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
+            f"{__name__}.reshaping": "ChannelShuffle Flatten Fold PixelShuffle PixelUnshuffle Unflatten Unfold",
+            f"{__name__}.rnn": "GRU LSTM RNN RNNBase",
+            f"{__name__}.rnn_cell": "GRUCell LSTMCell RNNCell RNNCellBase",
+            f"{__name__}.softmax": "LogSoftmax Softmax Softmax2d Softmin",
+            f"{__name__}.sparse": "Embedding EmbeddingBag",
+            f"{__name__}.transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
+            "TransformerEncoderLayer",
+            f"{__name__}.upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
         },
     )
-    __all__ = sorted(_module_by_name(LAYERS))
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss",
+    "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "CELU", "CTCLoss", "ChannelShuffle",
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Container",
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CosineEmbeddingLoss",
+    "CosineSimilarity", "CrossEntropyLoss", "CrossMapLRN2d", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU",
+    "Embedding", "EmbeddingBag", "FeatureAlphaDropout", "Flatten", "Fold", "FractionalMaxPool2d", "FractionalMaxPool3d",
+    "GELU", "GLU", "GRU", "GRUCell", "GaussianNLLLoss", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
+    "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d", "LPPool3d", "LSTM", "LSTMCell", "LayerNorm", "LazyBatchNorm1d",
+    "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d",
+    "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d",
+    "LazyLinear", "LeakyReLU", "Linear", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "LocalResponseNorm",
+    "LogSigmoid", "LogSoftmax", "MSELoss", "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d",
+    "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module", "ModuleDict", "ModuleList", "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultiheadAttention", "NLLLoss", "NLLLoss2d", "PReLU",
+    "PairwiseDistance", "ParameterDict", "ParameterList", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "RMSNorm",
+    "RNN", "RNNBase", "RNNCell", "RNNCellBase", "RReLU", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d",
+    "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "SELU", "Sequential", "SiLU",
+    "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink",
+    "Softsign", "SyncBatchNorm", "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss", "Unflatten", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
+    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
