@@ -84,7 +84,8 @@ def _public() -> dict[int, tuple[str, str]]:
         for path in reversed(_PUBLIC)
         for name, value in sorted(vars(_module(path)).items(), reverse=True)
         if callable(value) and name[0] != "_"
-        if not isinstance(value, type) or (path == "autograd.grad_mode" and name in _module(path).__all__)
+        if not isinstance(value, type)
+        or (path == "autograd.grad_mode" and name in getattr(_module(path), "__all__", ()))
     }
 
 

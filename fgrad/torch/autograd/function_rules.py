@@ -101,7 +101,7 @@ class _RuleLevel(capturing):
 
 def _copied(ctx: Any) -> Any:
     """A copy of a node, whose saved tensors survive the release of the original's."""
-    copied = copy_node(ctx)
+    copied: Any = copy_node(ctx)
     copied._saved = [copy.copy(s) for s in ctx._saved]
     return copied
 
