@@ -36,10 +36,8 @@ Sum: TypeAlias = Contraction | Applied
 
 #: linear operations that may as well follow a sum over the steps
 _LINEAR = frozenset({"add_any", "transpose", "reshape"})
-
-
-#: so many linear operations in a row at most
-_DEPTH = 100
+#: so many operations at most lead to a sum: what is added to itself counts twice, as it is emitted twice
+_LARGEST = 100
 
 
 def sums_over_steps(graph: Graph, constant: Callable[[int], bool]) -> dict[int, Sum]:
@@ -49,20 +47,20 @@ def sums_over_steps(graph: Graph, constant: Callable[[int], bool]) -> dict[int, 
     """
     first_const, inputs = len(graph.in_types) + len(graph.consts), len(graph.in_types)
     sums: dict[int, Sum] = {}
-    depths: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for node, outs in graph.numbered():
         if any(varying_axes(t) for t in (*node.op.in_types, *node.op.out_types)):
             continue
         if node.op.name in _LINEAR and all(i in sums for i in node.inputs):
-            depth = 1 + max([depths[i] for i in node.inputs])
-            if depth < _DEPTH:
+            size = 1 + sum([sizes[i] for i in node.inputs])
+            if size < _LARGEST:
                 sums[outs[0]] = Applied(node.op, tuple([sums[i] for i in node.inputs]))
-                depths[outs[0]] = depth
+                sizes[outs[0]] = size
         elif node.op.name in ("dot_general", "reduce_sum") and not any(
             i < first_const and (i >= inputs or constant(i)) for i in node.inputs
         ):
             sums[outs[0]] = Contraction(node.op, node.inputs)
-            depths[outs[0]] = 0
+            sizes[outs[0]] = 1
     return sums
 
 
