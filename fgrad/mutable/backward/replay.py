@@ -140,9 +140,12 @@ def _view_by_primitive(op: Op, k: int) -> ViewOperation:
 
 def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> Sequence[Tensor]:
     """The requested gradients of a node, by recorded operations on its saved values and its results' gradients."""
+    plan = node.plan
+    if plan.operation.gradients.workspace:
+        reading, pullback = pullback, plan.recomputing_pullback(pullback.wanted)
+        operands = _operands_of(pullback, reading, operands)
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
-    plan = node.plan
     fused = plan.operation.gradients.fused
     if callable(fused):
         fused = fused(plan.types, plan.operation.named(plan.params))
@@ -152,6 +155,14 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
     first = len(tensors) - len(plan.inexact)
     played = play(graph, tensors, range(first, len(tensors)), pullback.strides)
     return [_of_nothing(found, tensors) for found in played]
+
+
+def _operands_of(pullback: Pullback, other: Pullback, operands: Sequence[Any]) -> list[Any]:
+    """The operands of a pull-back that reads less of the same operation, given those of the other."""
+    first = len(other.inputs) + len(other.outputs)
+    inputs = dict(zip(other.inputs, operands, strict=False))
+    outputs = dict(zip(other.outputs, operands[len(inputs) : first], strict=True))
+    return [*(inputs[i] for i in pullback.inputs), *(outputs[k] for k in pullback.outputs), *operands[first:]]
 
 
 def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:

@@ -175,7 +175,9 @@ class Planned(Plan):
             out_types,
             bool(operation.outputs),
             tuple([k for k, name in enumerate(names) if name in gradients.kept]),
-            tuple([k for k, name in enumerate(operation.outputs) if name in gradients.auxiliary]),
+            tuple(
+                [k for k, name in enumerate(operation.outputs) if name in (*gradients.auxiliary, *gradients.workspace)]
+            ),
         )
         self.single: bool = function.single
         #: a placeholder for the elements of a small tensor about to be overwritten

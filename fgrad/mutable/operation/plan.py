@@ -87,6 +87,7 @@ class Plan:
         "reads_outputs",
         "kept",
         "pullbacks",
+        "_recomputing",
         "_pushforwards",
     )
 
@@ -111,6 +112,7 @@ class Plan:
         self.kept: tuple[int, ...] = kept
         #: the pull-backs made so far, by the requested operands
         self.pullbacks: dict[tuple[int, ...], Pullback] = {}
+        self._recomputing: dict[tuple[int, ...], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
 
     @property
@@ -126,6 +128,14 @@ class Plan:
     def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
         return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+
+    def recomputing_pullback(self, wanted: tuple[int, ...]) -> Pullback:
+        """The pull-back that reads no output, but computes what it needs of them again."""
+        pullback = self._recomputing.get(wanted)
+        if pullback is None:
+            pullback = with_x64(_pullback, self.graph, wanted, self.inexact, False, self.kept)
+            self._recomputing[wanted] = pullback
+        return pullback
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         pushforward = self._pushforwards.get(varied)

@@ -37,6 +37,8 @@ class Gradients:
         a function to it, as in ``Operation.node``.
       kept: the operands and outputs that PyTorch saves although the derivative reads only their type.
       auxiliary: the outputs that have no derivative.
+      workspace: the outputs that are there for the pull-back alone.  A backward that is itself recorded computes them
+        again from the operands, so that it can be differentiated.
       constants: further ``_saved_*`` attributes of every node: names and values.
       views: for gradients that are views though the pull-back does not show it, by the operand's name: from the
         geometry of the result's gradient, the Python numbers and the parameters to the geometry of the operand's.
@@ -50,6 +52,7 @@ class Gradients:
     fused: str | Callable[..., str] | None = None
     kept: tuple[str, ...] = ()
     auxiliary: tuple[str, ...] = ()
+    workspace: tuple[str, ...] = ()
     constants: tuple[tuple[str, Any], ...] = ()
     views: Mapping[str, Callable[..., Geometry | None]] = field(factory=dict)
     strides: Mapping[str, Callable[..., Ints | None]] = field(factory=dict)

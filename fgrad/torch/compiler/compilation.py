@@ -15,6 +15,7 @@ from fgrad.mutable.capture.world import CHILDREN, Place, World
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
+from fgrad.torch.compiler.backends import check_backend
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
@@ -254,7 +255,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = "inductor",
+    backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -268,11 +269,12 @@ def compile(
     Arguments:
       model: a function, a whole step of training for one, or a module.
       fullgraph: raise an error where a call cannot be captured because it needs a number.
-      dynamic, backend, mode, options: accepted as in PyTorch.  A program is made for each combination of types.
+      dynamic, mode, options: accepted as in PyTorch.  A program is made for each combination of types.
+      backend: a name of PyTorch's, or a function; XLA compiles all programs.
       disable: give back what was given.
 
     Raises:
-      RuntimeError: both ``mode`` and ``options`` are given, or the mode is unknown.
+      RuntimeError: both ``mode`` and ``options`` are given, or the mode or the back end is unknown.
       TypeError: ``model`` cannot be called.
 
     >>> import fgrad.torch as torch
@@ -294,6 +296,7 @@ def compile(
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    check_backend(backend)
     if model is None:
         return lambda model: compile(
             model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable

@@ -79,16 +79,6 @@ def _set(name: str) -> str:
     return before
 
 
-def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of back ends: XLA compiles everything, under PyTorch's name for what is usual.
-
-    >>> import fgrad.torch as torch
-    >>> torch.compiler.list_backends()
-    ['inductor']
-    """
-    return ["inductor"]
-
-
 def cudagraph_mark_step_begin() -> None:
     """Accepted as in PyTorch; no call's results are overwritten by the next one."""
 

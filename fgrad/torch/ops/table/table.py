@@ -121,6 +121,7 @@ def operation(
     fused: str | Callable[..., str] | None = None,
     kept: tuple[str, ...] = (),
     auxiliary: tuple[str, ...] = (),
+    workspace: tuple[str, ...] = (),
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
     overloads: tuple[str, str] = ("", ""),
@@ -146,8 +147,8 @@ def operation(
       promote, strides, single, many: see ``Computing``.
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
-      fused, kept, auxiliary, constants, gradient_views, gradient_strides, gradient_columns, undefined, refuse: see
-        ``Gradients``.
+      fused, kept, auxiliary, workspace, constants, gradient_views, gradient_strides, gradient_columns, undefined,
+        refuse: see ``Gradients``.
       overlap, overloads: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -168,7 +169,16 @@ def operation(
             outputs,
             Computing(promote, strides, single, many),
             Gradients(
-                fused, kept, auxiliary, constants, gradient_views, gradient_strides, gradient_columns, undefined, refuse
+                fused,
+                kept,
+                auxiliary,
+                workspace,
+                constants,
+                gradient_views,
+                gradient_strides,
+                gradient_columns,
+                undefined,
+                refuse,
             ),
             Writing(overlap, overloads),
         )

@@ -1,0 +1,37 @@
+"""The back ends of ``torch.compile``."""
+
+import pytest
+
+import fgrad.torch as torch
+
+
+def test_an_unknown_back_end_is_refused_where_it_is_named():
+    message = "Invalid backend: 'nonsense'"
+    with pytest.raises(RuntimeError, match=message):
+        torch.compile(len, backend="nonsense")
+    with pytest.raises(RuntimeError, match=message):
+        torch.compile(backend="nonsense")
+    with pytest.raises(RuntimeError, match=message):
+        torch.nn.Linear(1, 1).compile(backend="nonsense")
+    with pytest.raises(RuntimeError, match=message):
+        torch.compiler.set_default_backend("nonsense")
+
+
+@pytest.mark.parametrize("backend", [*torch.compiler.list_backends(()), lambda graph, inputs: graph])
+def test_what_pytorch_accepts_compiles(backend):
+    x = torch.ones(2)
+    assert torch.compile(lambda x: x * 2, backend=backend)(x).tolist() == [2, 2]
+
+
+def test_the_default_back_end_can_be_set():
+    assert torch.compiler.get_default_backend() == "inductor"
+    torch.compiler.set_default_backend("eager")
+    assert torch.compiler.get_default_backend() == "eager"
+    torch.compiler.set_default_backend("inductor")
+
+
+def test_numpy_functions_are_refused():
+    with pytest.raises(NotImplementedError, match="NumPy's functions are not captured"):
+        torch.compiler.wrap_numpy(len)
+    torch.compiler.load_cache_artifacts(b"")
+    assert torch.compiler.save_cache_artifacts() is None
