@@ -34,8 +34,22 @@ def declared(path: Path) -> list[tuple[str, str, str]]:
         for node in block.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
-        for name in (importlib.import_module(node.module).__all__ if alias.name == "*" else [alias.name])
+        for name in (exported(node.module) if alias.name == "*" else [alias.name])
     ]
+
+
+def exported(module: str) -> list[str]:
+    """What a star imports for a type checker: ``__all__`` of a module, or the public names that it defines."""
+    found = importlib.import_module(module)
+    if hasattr(found, "__all__"):
+        return found.__all__
+    path = Path(str(found.__file__))
+    defined = [
+        getattr(target, "id", getattr(node, "name", None))
+        for node in parsed(path).body
+        for target in getattr(node, "targets", [getattr(node, "target", node)])
+    ]
+    return [name for name in defined if name is not None and name[0] != "_"]
 
 
 DEFERRED = {
@@ -52,6 +66,13 @@ def test_checkers_and_programs_see_the_same(package):
         found = importlib.import_module(source)
         expected = getattr(found, name) if hasattr(found, name) else importlib.import_module(f"{source}.{name}")
         assert getattr(module, here) is expected, here
+
+
+@pytest.mark.parametrize("package", ["fgrad.torch.nn", "fgrad.torch.nn.modules", "fgrad.torch.nn.functional"])
+def test_checkers_see_all_that_is_deferred(package):
+    seen = {here for _, _, here in DEFERRED[package]}
+    listed = {name for name in importlib.import_module(package).__dir__() if name[0] != "_"}
+    assert listed - seen <= {"__all__"}, listed ^ seen
 
 
 def test_what_is_deferred():
