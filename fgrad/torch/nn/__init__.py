@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from fgrad.torch.layers import LAYERS as _LAYERS
 from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:
+    from fgrad.torch.layers import *
     from fgrad.torch.nn import (
         attention as attention,
         clip as clip,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         utils as utils,
         vectors as vectors,
     )
-    from fgrad.torch.nn.modules import *
     from fgrad.torch.nn.parallel import DataParallel as DataParallel
     from fgrad.torch.nn.parameter import (
         Buffer as Buffer,
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
         UninitializedParameter as UninitializedParameter,
     )
 else:
+    from fgrad.torch.layers import LAYERS as _LAYERS
+
     __getattr__, __dir__ = submodules(
         __name__,
         {

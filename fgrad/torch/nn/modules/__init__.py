@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from fgrad.torch.layers import LAYERS as _LAYERS
 from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:
+    from fgrad.torch.layers import *
     from fgrad.torch.nn.modules import (
         activation as activation,
         adaptive as adaptive,
@@ -42,35 +42,9 @@ if TYPE_CHECKING:
         upsampling as upsampling,
         utils as utils,
     )
-    from fgrad.torch.nn.modules.activation import *
-    from fgrad.torch.nn.modules.adaptive import *
-    from fgrad.torch.nn.modules.attention import *
-    from fgrad.torch.nn.modules.batchnorm import *
-    from fgrad.torch.nn.modules.container import *
-    from fgrad.torch.nn.modules.conv import *
-    from fgrad.torch.nn.modules.distance import *
-    from fgrad.torch.nn.modules.dropout import *
-    from fgrad.torch.nn.modules.instancenorm import *
-    from fgrad.torch.nn.modules.lazy_conv import *
-    from fgrad.torch.nn.modules.linear import *
-    from fgrad.torch.nn.modules.loss.classification import *
-    from fgrad.torch.nn.modules.loss.comparison import *
-    from fgrad.torch.nn.modules.loss.linear import *
-    from fgrad.torch.nn.modules.loss.regression import *
-    from fgrad.torch.nn.modules.module import Module as Module
-    from fgrad.torch.nn.modules.normalization import *
-    from fgrad.torch.nn.modules.padding import *
-    from fgrad.torch.nn.modules.parameter_containers import *
-    from fgrad.torch.nn.modules.pooling import *
-    from fgrad.torch.nn.modules.pooling_to_size import *
-    from fgrad.torch.nn.modules.reshaping import *
-    from fgrad.torch.nn.modules.rnn import *
-    from fgrad.torch.nn.modules.rnn_cell import *
-    from fgrad.torch.nn.modules.softmax import *
-    from fgrad.torch.nn.modules.sparse import *
-    from fgrad.torch.nn.modules.transformer import *
-    from fgrad.torch.nn.modules.upsampling import *
 else:
+    from fgrad.torch.layers import LAYERS as _LAYERS
+
     __getattr__, __dir__ = submodules(
         __name__,
         {

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from fgrad.deferred import deferred
-from fgrad.torch.layers import LAYERS as _LAYERS
 
 if TYPE_CHECKING:
     from fgrad.torch.nn.modules.loss import (
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from fgrad.torch.nn.modules.loss.linear import *
     from fgrad.torch.nn.modules.loss.regression import *
 else:
+    from fgrad.torch.layers import LAYERS as _LAYERS
+
     __getattr__, __dir__ = deferred(
         __name__,
         {
