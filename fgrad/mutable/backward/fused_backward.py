@@ -33,7 +33,7 @@ from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, n
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.evaluation import Routine, recorded
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price
-from fgrad.seam import Cache, RawSource, ShapedArray, active, evaluate, pieces, simplify
+from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, pieces, simplify
 
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
@@ -81,7 +81,7 @@ Root = tuple[Edge, Tensor | None]
 class FusibleBackward:
     """A backward that is about to run and whose structure can be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "fresh", "began")
+    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "policy", "fresh", "began")
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class FusibleBackward:
         leaves: list[Tensor],
         places: dict[Node, int],
         backward: Backward,
+        policy: Policy,
     ):
         self.roots: Sequence[Root] = roots
         #: in the order of the engine
@@ -98,6 +99,8 @@ class FusibleBackward:
         #: the place of each node, from 0 up, and of each leaf, from -1 down
         self.places: dict[Node, int] = places
         self.backward: Backward = backward
+        #: the one in force
+        self.policy: Policy = policy
         #: the leaves whose ``.grad`` was None
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
         #: when the engine started
@@ -112,7 +115,7 @@ class FusibleBackward:
     def _run(self, keep: bool, source: RawSource | None) -> bool:
         backward = self.backward
         backward.met += 1
-        if backward.met <= active().backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
+        if backward.met <= self.policy.backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
             return False
         fusion = backward.fusion
         if fusion is None:
@@ -152,7 +155,7 @@ class FusibleBackward:
             if fusion.routine is not None:
                 block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
             fusion.spend(perf_counter() - self.began)
-        if backward.met >= active().backward_runs and not backward.memory:
+        if backward.met >= self.policy.backward_runs and not backward.memory:
             backward.memory = tuple([_memory(leaf, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)])
             if any(leaf._grad is not None and leaf._grad._geometry is not None for leaf in self.leaves):
                 backward.refused = True
@@ -300,8 +303,9 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
         return None
+    policy = active()
     try:
-        nodes = _reachable([edge[0] for edge, _ in roots])
+        nodes = _reachable([edge[0] for edge, _ in roots], policy.backward_nodes)
         places: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
         key = _root_key(roots, places)
         leaves: list[Tensor] = []
@@ -315,7 +319,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
     found = _backwards.get(tuple(key))
     if found is None:
         found = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, places, found)
+    return FusibleBackward(roots, nodes, leaves, places, found, policy)
 
 
 def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
@@ -352,21 +356,20 @@ def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node,
             key += (k, deferred_read(s.tensor))
 
 
-def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
+def _reachable(roots: Sequence[Node], most: int) -> list[OperationNode]:
     """The operation nodes below some roots, in the engine's order.
 
     Raises:
-      Unfit: there are nodes of other kinds, or too many.
+      Unfit: there are nodes of other kinds, or more than ``most``.
     """
     seen: set[Node] = set(roots)
     stack = list(seen)
     nodes: list[OperationNode] = []
-    longest = active().backward_nodes
     while stack:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        if not node.fusible or _is_hooked(node) or len(nodes) == longest:
+        if not node.fusible or _is_hooked(node) or len(nodes) == most:
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
         for edge in node.next_edges:
