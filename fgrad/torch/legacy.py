@@ -16,8 +16,8 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, set_de
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.subclasses import checked_class
-from fgrad.torch.ops.creation.creation import filled, sizes_of
 from fgrad.torch.ops.creation.data import tensor_from_data
+from fgrad.torch.ops.creation.making import filled, sizes_of
 from fgrad.torch.ops.creation.sequences import is_sequence
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.views.views import alias_of

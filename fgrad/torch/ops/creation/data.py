@@ -17,7 +17,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU
 from fgrad.mutable.values.evaluation import as_jax
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import device_or_default, requiring_grad, tensor_from_array, wants_grad
+from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
