@@ -369,7 +369,10 @@ def _reachable(roots: Sequence[Node], most: int) -> list[OperationNode]:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        if not node.fusible or _is_hooked(node) or len(nodes) == most:
+        # ``_is_hooked``, without a call for each node
+        if not node.fusible or node.tensor_hooks or node.retains or node.pre_hooks or node.post_hooks:
+            raise Unfit
+        if len(nodes) == most:
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
         for edge in node.next_edges:
