@@ -24,7 +24,7 @@ from fgrad.torch.ops.creation.making import (
     tensor_from_array,
     wants_grad,
 )
-from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED
+from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED, UNLISTED_METHOD
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected
@@ -271,7 +271,7 @@ def full_like(
     return _like("full_like", input, fill_value, dtype, device, requires_grad, memory_format)
 
 
-@composite(function=False)
+@composite(function=False, dispatch=UNLISTED_METHOD)
 def new_zeros(
     self: Tensor,
     *size: Any,
@@ -286,7 +286,7 @@ def new_zeros(
     return _factory("new_zeros", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
-@composite(function=False)
+@composite(function=False, dispatch=UNLISTED_METHOD)
 def new_ones(
     self: Tensor,
     *size: Any,
@@ -301,7 +301,7 @@ def new_ones(
     return _factory("new_ones", 1, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
-@composite(function=False)
+@composite(function=False, dispatch=UNLISTED_METHOD)
 def new_empty(
     self: Tensor,
     *size: Any,
@@ -316,7 +316,7 @@ def new_empty(
     return _factory("new_empty", 0, size, named, dtype or self._type.dtype, device or self.device, requires_grad, None)
 
 
-@composite(function=False)
+@composite(function=False, dispatch=UNLISTED_METHOD)
 def new_full(
     self: Tensor,
     size: Any,
@@ -333,7 +333,7 @@ def new_full(
     return filled(shape, value, dtype or self._type.dtype, device or self.device, requires_grad)
 
 
-@composite(function=False)
+@composite(function=False, dispatch=UNLISTED_METHOD)
 def new_empty_strided(
     self: Tensor,
     size: Any,
