@@ -38,6 +38,9 @@ from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, 
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
 
+#: after so many nodes each, a walk over a backward asks whether it is too long
+BETWEEN = 64
+
 #: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
 
@@ -303,9 +306,8 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
         return None
-    policy = active()
     try:
-        nodes = _reachable([edge[0] for edge, _ in roots], policy.backward_nodes)
+        nodes = _reachable([edge[0] for edge, _ in roots])
         places: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
         key = _root_key(roots, places)
         leaves: list[Tensor] = []
@@ -319,7 +321,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
     found = _backwards.get(tuple(key))
     if found is None:
         found = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, places, found, policy)
+    return FusibleBackward(roots, nodes, leaves, places, found, active())
 
 
 def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
@@ -356,11 +358,11 @@ def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node,
             key += (k, deferred_read(s.tensor))
 
 
-def _reachable(roots: Sequence[Node], most: int) -> list[OperationNode]:
+def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
     """The operation nodes below some roots, in the engine's order.
 
     Raises:
-      Unfit: there are nodes of other kinds, or more than ``most``.
+      Unfit: there are nodes of other kinds, or too many.
     """
     seen: set[Node] = set(roots)
     stack = list(seen)
@@ -369,12 +371,11 @@ def _reachable(roots: Sequence[Node], most: int) -> list[OperationNode]:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        # ``_is_hooked``, without a call for each node
-        if not node.fusible or node.tensor_hooks or node.retains or node.pre_hooks or node.post_hooks:
-            raise Unfit
-        if len(nodes) == most:
+        if not node.fusible or _is_hooked(node):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
+        if len(nodes) % BETWEEN == 0 and len(nodes) > active().backward_nodes:
+            raise Unfit
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
