@@ -4,12 +4,14 @@ import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import fgrad
-from tests.test_architecture import ROOT, SOURCES, modules_imported, parsed, run_part
+from tests.test_architecture import ROOT, SOURCES, dotted, modules_imported, parsed, run_part
 
 
 def run(code: str, *options: str) -> str:
@@ -27,15 +29,30 @@ def declared(path: Path) -> list[tuple[str, str, str]]:
     calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     if not calls & {"deferred", "_deferred", "submodules"}:
         return []
-    return [
-        (node.module, name, alias.asname or name)
-        for block in tree.body
-        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-        for name in (importlib.import_module(node.module).__all__ if alias.name == "*" else [alias.name])
-    ]
+    return [*checked(tree)]
+
+
+def checked(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
+    """Of each name that is imported for type checkers: the module, its name there and its name here."""
+    for block in tree.body:
+        for node in block.body if isinstance(block, ast.If) and dotted(block.test) == "TYPE_CHECKING" else []:
+            for alias in node.names if isinstance(node, ast.ImportFrom) and node.module else []:
+                if alias.name == "*":
+                    yield from starred(node.module)
+                else:
+                    yield node.module, alias.name, alias.asname or alias.name
+
+
+def starred(module: str) -> Iterator[tuple[str, str, str]]:
+    """The same of what checkers take a star for: ``__all__``, or all public names that a module defines and imports."""
+    found = importlib.import_module(module)
+    names = vars(found).get("__all__")
+    if names is None:
+        tree = parsed(Path(str(found.__file__)))
+        yield from [(source, name, here) for source, name, here in checked(tree) if name == here and here[0] != "_"]
+        names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+        names += [x.id for node in tree.body if isinstance(node, ast.Assign) for x in node.targets if hasattr(x, "id")]
+    yield from [(module, name, name) for name in names if name[0] != "_"]
 
 
 DEFERRED = {
@@ -52,6 +69,13 @@ def test_checkers_and_programs_see_the_same(package):
         found = importlib.import_module(source)
         expected = getattr(found, name) if hasattr(found, name) else importlib.import_module(f"{source}.{name}")
         assert getattr(module, here) is expected, here
+
+
+@pytest.mark.parametrize("package", ["fgrad.torch.nn", "fgrad.torch.nn.modules", "fgrad.torch.nn.functional"])
+def test_checkers_see_all_that_is_deferred(package):
+    module = importlib.import_module(package)
+    listed = [name for name in dir(module) if name[0] != "_" and not isinstance(getattr(module, name), ModuleType)]
+    assert not {*listed} - {here for _, _, here in DEFERRED[package]}
 
 
 def test_what_is_deferred():

@@ -75,6 +75,8 @@ class Policy:
     pieces: Pace = Pace(rent=1, numpy_excess=0, numpy_kept_excess=0, compile=in_background)
     #: how often the engine runs a backward's structure node by node before it is fused
     backward_runs: float = 64
+    #: a backward of more nodes is never fused: this many take XLA some 2 s, 6 ms a node
+    backward_nodes: int = 300
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
     stretch: int = 840
     #: runs of a stretch before it is compiled: compiling takes the time of this many interpreted runs
@@ -86,7 +88,13 @@ class Policy:
     #: the elements of the largest value of an operation that waits until somebody reads its result, see NOTE [Large
     #: operations wait]: below that its Python costs more than its pass through memory
     deferred_size: float = 1 << 15
-    #: how many runs by XLA may be slower than NumPy's before NumPy keeps the graph: one slow run may be noise
+    #: how many operations wait at most: from 16 on, one program of more of them is no faster (chains of sums and
+    #: products of 2**20 numbers), and each takes XLA some 5 ms
+    deferred_operations: int = 64
+    #: the bytes of the arrays that they read, which are held until then; from 2**24 to 2**29 it is as fast
+    deferred_bytes: int = 1 << 27
+    #: how many runs of a program may be slower than the alternative (NumPy, or its operations one by one) before it is
+    #: dropped: one slow run may be noise
     trials: int = 4
 
 

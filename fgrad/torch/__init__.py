@@ -260,12 +260,13 @@ _INTERNAL = {
         "formats",
         "import_at_first_use",
         "installation",
+        "layers",
         "legacy",
         "methods",
         "names",
         "pickle_memory",
     ),
-    *("pickle_names", "printing", "settings", "sharing", "stand_ins", "submodules", "sys", "trees"),
+    *("pickle_names", "printing", "refused", "settings", "sharing", "stand_ins", "submodules", "sys", "trees"),
 }
 
 

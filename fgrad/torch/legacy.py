@@ -16,9 +16,10 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, set_de
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.methods.subclasses import checked_class
-from fgrad.torch.ops.creation.creation import filled, sizes_of
 from fgrad.torch.ops.creation.data import tensor_from_data
+from fgrad.torch.ops.creation.making import filled, sizes_of
 from fgrad.torch.ops.creation.sequences import is_sequence
+from fgrad.torch.ops.table.dispatch import UNLISTED, as_method
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.views.views import alias_of
 from fgrad.torch.random.scalars import cpp_name
@@ -111,6 +112,7 @@ def _new(cls: type, *args: Any, device: Any = None) -> Any:
     return tensor if cls is Tensor else of_class(tensor, checked_class(cls))
 
 
+@as_method(UNLISTED)
 def _new_like(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """A tensor of this one's dtype from sizes or data; superseded by ``new_tensor`` and ``new_zeros``."""
     return construct(self._type.dtype, args, device)

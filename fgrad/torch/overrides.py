@@ -33,6 +33,7 @@ from fgrad.torch._C import (
 )
 from fgrad.torch.methods.subclasses import nowrap_functions
 from fgrad.torch.nn import functional, init
+from fgrad.torch.ops.table.dispatch import dispatch_of
 from fgrad.torch.ops.table.table import TABLE
 
 __all__ = [
@@ -282,7 +283,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
             if namespace is not Tensor and (name.startswith("_") or name.endswith("_")):
                 continue
             asks = raw(value) is not value and getattr(value, "override").rule is not Rule.FACTORY  # noqa: B009
-            if not asks or _is_unlisted(prefix, name):
+            if not asks or not _is_listed(prefix, name, value):
                 ignored.add(value)
             else:
                 functions[namespace].append(value)
@@ -296,36 +297,13 @@ def _is_public(value: Any) -> bool:
 #: functions of ``torch.functional`` that are written in C++ or not overridable
 _IN_FUNCTIONAL = ("istft", "broadcast_shapes")
 
-#: overridable methods that PyTorch does not list; for functions, their rows say it
-_UNLISTED_METHODS = frozenset(
-    (
-        "__delitem__",
-        "_conj",
-        "_neg_view",
-        "eig",
-        "lstsq",
-        "solve",
-        "symeig",
-        "new",
-        "new_empty",
-        "new_empty_strided",
-        "new_full",
-        "new_ones",
-        "new_tensor",
-        "new_zeros",
-        "stride",
-        *(f"to_sparse_{kind}" for kind in ("bsc", "bsr", "coo", "csc", "csr")),
-        "unflatten",
-    )
-)
 
-
-def _is_unlisted(prefix: str, name: str) -> bool:
-    """Whether PyTorch does not list an overridable function."""
+def _is_listed(prefix: str, name: str, value: Any) -> bool:
+    """Whether PyTorch lists an overridable function."""
     if prefix == "torch.Tensor":
-        return name in _UNLISTED_METHODS
+        return dispatch_of(raw(value))[0].listed
     row = TABLE.get(f"{prefix}.{name}".removeprefix("torch."))
-    return row is not None and row.dispatch is not None and not row.dispatch.listed
+    return row is None or row.dispatch is None or row.dispatch.listed
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:

@@ -14,7 +14,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype, int64
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import ops
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.random.public import Generator
 
 _BITS = 30

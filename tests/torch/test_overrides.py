@@ -22,7 +22,7 @@ from fgrad.mutable.context.torch_function.wrap import Attribute
 from fgrad.torch.methods import overridable
 from fgrad.torch.ops.table.dispatch import FUNCTIONAL
 from fgrad.torch.ops.table.table import TABLE
-from fgrad.torch.stand_ins import REFUSED
+from fgrad.torch.refused import REFUSED
 
 theirs = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 needs_torch = pytest.mark.skipif(theirs is None, reason="real torch is the oracle")

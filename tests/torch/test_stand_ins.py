@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.stand_ins import ALIASES, REFUSED, WORKING
+from fgrad.torch.refused import REFUSED
+from fgrad.torch.stand_ins import ALIASES, WORKING
 
 ROOT = Path(__file__).parent.parent.parent
 

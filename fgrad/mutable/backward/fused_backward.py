@@ -15,7 +15,6 @@ and the version of a fresh ``.grad``) is recorded when it runs, and reproduced.
 
 import operator
 from collections.abc import Iterator, Sequence
-from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -33,16 +32,14 @@ from fgrad.mutable.tensor.storage import waits
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.evaluation import Routine, recorded
-from fgrad.seam import Cache, RawSource, ShapedArray, Size, active, evaluate, pieces, prices, simplify
+from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price
+from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, pieces, simplify
 
-#: how many times XLA may be slower than the engine before the structure stays with the engine
-TRIALS = 4
-#: graphs of more nodes than this are never compiled whole: XLA's time grows with the square of a program's length
-LONGEST = 300
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
-#: how many structures are kept
-KEPT = 1024
+
+#: after so many nodes each, a walk over a backward asks whether it is too long
+BETWEEN = 64
 
 #: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
@@ -63,32 +60,22 @@ class Step:
     saved: tuple[Reading | None, ...]
 
 
-@frozen(eq=False)
-class Program:
-    """A backward as one program, and the leaves that receive a gradient."""
-
-    routine: Routine
-    reached: tuple[int, ...]
-
-
 @define(eq=False)
 class Backward:
-    """The backward of one structure: how often it was seen and, once compiled, its program."""
+    """The backward of one structure."""
 
     met: int = 0
-    program: Program | None = None
-    #: the seconds left to the engine before compiling, unless NumPy runs everything; see NOTE [Rent or buy]
-    unspent: float | None = None
-    #: the engine's best time while the program was being compiled, and how often the program was slower than that
-    fastest: float = inf
-    slower: int = 0
+    #: whether it runs as one program, once it was met often enough
+    fusion: Fusion | None = None
+    #: the leaves that receive a gradient from the program
+    reached: tuple[int, ...] = ()
     #: the strides and the version of each leaf's ``.grad`` as the engine made it
     memory: tuple[tuple[Ints | None, int] | None, ...] = ()
     #: whether this structure can run on the engine only
     refused: bool = False
 
 
-_backwards: Cache[Key, Backward] = Cache(KEPT)
+_backwards: Cache[Key, Backward] = Cache(STRUCTURES_KEPT)
 
 #: an edge and the gradient sent along it
 Root = tuple[Edge, Tensor | None]
@@ -97,7 +84,7 @@ Root = tuple[Edge, Tensor | None]
 class FusibleBackward:
     """A backward that is about to run and whose structure can be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "fresh", "began")
+    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "policy", "fresh", "began")
 
     def __init__(
         self,
@@ -106,6 +93,7 @@ class FusibleBackward:
         leaves: list[Tensor],
         places: dict[Node, int],
         backward: Backward,
+        policy: Policy,
     ):
         self.roots: Sequence[Root] = roots
         #: in the order of the engine
@@ -114,6 +102,8 @@ class FusibleBackward:
         #: the place of each node, from 0 up, and of each leaf, from -1 down
         self.places: dict[Node, int] = places
         self.backward: Backward = backward
+        #: the one in force
+        self.policy: Policy = policy
         #: the leaves whose ``.grad`` was None
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
         #: when the engine started
@@ -128,26 +118,25 @@ class FusibleBackward:
     def _run(self, keep: bool, source: RawSource | None) -> bool:
         backward = self.backward
         backward.met += 1
-        if backward.met <= active().backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
+        if backward.met <= self.policy.backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
             return False
-        if backward.unspent is None:
-            backward.unspent = self._price()
-        if backward.unspent > 0:
+        fusion = backward.fusion
+        if fusion is None:
+            fusion = backward.fusion = Fusion(self._price())
+        if fusion.unspent > 0:
             return False
         values = self._values()
         if values is None:
             return False
-        program = backward.program
+        try:
+            program = fusion.program(self._recorded)
+        except Unfit:
+            backward.refused = True
+            return False
         if program is None:
-            try:
-                program = backward.program = self._recorded()
-            except Unfit:
-                backward.refused = True
-                return False
-        if not program.routine.ready():
             return False
         values += [leaf._grad._value() for leaf in self.leaves if leaf._grad is not None]
-        for k, value in zip(program.reached, self._found(program.routine, values), strict=True):
+        for k, value in zip(backward.reached, fusion.run(program, values), strict=True):
             self._accumulate(k, value)
         if not keep:
             for node in self.nodes:
@@ -159,32 +148,17 @@ class FusibleBackward:
         routines = [node.pullback.routine for node in self.nodes]
         if all(routine.kept for routine in routines):
             return 0  # and NumPy will run all of it
-        return active().pieces.rent * prices.rent(sum([Size.of(routine.graph) for routine in routines], Size()))
-
-    def _found(self, routine: Routine, values: list[Any]) -> Sequence[Any]:
-        """The program's results; if XLA proves slower than the engine, the structure goes back to the engine."""
-        backward = self.backward
-        if backward.fastest == inf or routine.compiled is None:
-            return routine(values)  # JAX takes longer for the first call of a compiled program
-        block_until_ready(values)
-        began = perf_counter()
-        outs = block_until_ready(routine(values))
-        if perf_counter() - began < backward.fastest:
-            backward.fastest = inf
-        else:
-            backward.slower += 1
-            backward.refused = backward.slower == TRIALS
-        return outs
+        return compiling_price(routines)
 
     def note(self) -> None:
         """After the engine has run: note the time it took and the layout of each new ``.grad``."""
         backward = self.backward
-        if backward.program is not None:
-            block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
-            backward.fastest = min(backward.fastest, perf_counter() - self.began)
-        elif backward.unspent is not None:
-            backward.unspent -= perf_counter() - self.began
-        if backward.met >= active().backward_runs and not backward.memory:
+        fusion = backward.fusion
+        if fusion is not None:
+            if fusion.routine is not None:
+                block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
+            fusion.spend(perf_counter() - self.began)
+        if backward.met >= self.policy.backward_runs and not backward.memory:
             backward.memory = tuple([_memory(leaf, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)])
             if any(leaf._grad is not None and leaf._grad._geometry is not None for leaf in self.leaves):
                 backward.refused = True
@@ -224,7 +198,7 @@ class FusibleBackward:
         leaf._grad = made
         changes.fields = now
 
-    def _recorded(self) -> Program:
+    def _recorded(self) -> Routine:
         """The program of this structure.
 
         Raises:
@@ -252,7 +226,8 @@ class FusibleBackward:
         leaves = [(leaf._type, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)]
         recording = Recording([(places[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
         routine = Routine(simplify(recorded(recording.run, types)), pieces)
-        return Program(routine, tuple(recording.reached))
+        self.backward.reached = tuple(recording.reached)
+        return routine
 
 
 def _memory(leaf: Tensor, fresh: bool) -> tuple[Ints | None, int] | None:
@@ -346,7 +321,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
     found = _backwards.get(tuple(key))
     if found is None:
         found = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, places, found)
+    return FusibleBackward(roots, nodes, leaves, places, found, active())
 
 
 def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
@@ -396,9 +371,11 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        if not node.fusible or _is_hooked(node) or len(nodes) == LONGEST:
+        if not node.fusible or _is_hooked(node):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
+        if len(nodes) % BETWEEN == 0 and len(nodes) > active().backward_nodes:
+            raise Unfit
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])

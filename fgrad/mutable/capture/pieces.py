@@ -35,6 +35,7 @@ from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
+from fgrad.mutable.values.fusion import STRUCTURES_KEPT
 from fgrad.seam import (
     CONST,
     INPUT,
@@ -354,6 +355,4 @@ class Piece:
         return self.routine(values)
 
 
-#: how many programs are kept
-KEPT = 1 << 10
-_pieces: Cache[Any, Piece] = Cache(KEPT)
+_pieces: Cache[Any, Piece] = Cache(STRUCTURES_KEPT)

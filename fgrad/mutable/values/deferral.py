@@ -11,12 +11,12 @@ never reaches memory, and that is most of a forward pass, once backward has been
 - A storage whose array waits is a ``DeferredStorage``; to read its ``array`` is to run the backlog.  So a reader that
   knows nothing of all this is right, and only ``apply`` and the nodes of operations hand waiting values on.
 - Arrays are immutable, so an operand may be written meanwhile.
-- A backlog runs at the latest after so many operations, or when it holds arrays of so many bytes.
+- A backlog runs at the latest when it is as long, or holds as many bytes, as the policy allows.
 - An operation that fails as it runs, for want of memory, raises from whatever reads it or needs it; the error names its
   line, and all other values can still be read.
 
 Backlogs of the same structure share one program.  Until that pays, or while it is compiled, the operations run one by
-one, as they would have at once: NOTE [Rent or buy].
+one, as they would have at once: see ``fusion.py``.
 """
 
 import os
@@ -24,37 +24,26 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from math import inf
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import define
-from jax import block_until_ready
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.values.evaluation import Routine
+from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price, timed
 from fgrad.seam import (
     Builder,
     Cache,
     RawSource,
-    Size,
     Source,
     active,
     checks_each_primitive,
     here,
     in_memory,
     pieces,
-    prices,
     simplify,
     with_x64,
 )
-
-#: so many operations at most wait, and they hold arrays of so many bytes
-MOST, MOST_BYTES = 64, 1 << 27
-#: how often a program may be slower than the operations one by one before these keep a structure
-TRIALS = 4
-#: how many structures are kept
-KEPT = 1024
 
 
 class Deferred:
@@ -89,50 +78,7 @@ def computed(value: Any) -> Any:
     return value.array() if value.__class__ is Deferred else value
 
 
-@define(eq=False)
-class Fusion:
-    """What is known of backlogs of one structure: whether to run them as one program."""
-
-    #: the seconds that the operations may still take one by one; see NOTE [Rent or buy]
-    unspent: float
-    routine: Routine | None = None
-    #: the fewest seconds that they have taken, and how often the program has taken more
-    fastest: float = inf
-    slower: int = 0
-    #: whether it is known which way is faster; without a routine the operations are
-    settled: bool = False
-
-    def run(self, made: Callable[[], Routine], args: Sequence[Any], one_by_one: Callable[[], Any]) -> Sequence[Any]:
-        """The results of one of the two ways."""
-        routine = self.routine
-        if self.settled:
-            return one_by_one() if routine is None else routine(args)
-        if routine is None and self.unspent <= 0:
-            routine = self.routine = made()
-        if routine is None or not routine.ready():
-            outs, took = _timed(one_by_one, args)
-            self.unspent -= took
-            self.fastest = min(self.fastest, took)
-            return outs
-        if self.fastest == inf or (routine.compiled is None and routine.numpy is None):
-            return routine(args)  # the first call of what XLA has compiled takes JAX longer
-        outs, took = _timed(lambda: routine(args), args)
-        self.slower += took >= self.fastest
-        if self.slower == TRIALS:
-            self.routine = None
-        self.settled = took < self.fastest or self.slower == TRIALS
-        return outs
-
-
-def _timed(run: Callable[[], Any], args: Sequence[Any]) -> tuple[Sequence[Any], float]:
-    """What a call gives for arrays that are there, and the seconds that it takes."""
-    block_until_ready(args)
-    began = perf_counter()
-    outs = block_until_ready(run())
-    return outs, perf_counter() - began
-
-
-_fusions: Cache[Any, Fusion] = Cache(KEPT)
+_fusions: Cache[Any, Fusion] = Cache(STRUCTURES_KEPT)
 
 
 class Backlog:
@@ -176,7 +122,8 @@ class Backlog:
 
     @property
     def full(self) -> bool:
-        return len(self.entries) >= MOST or self.bytes > MOST_BYTES
+        policy = active()
+        return len(self.entries) >= policy.deferred_operations or self.bytes > policy.deferred_bytes
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -213,9 +160,15 @@ class Backlog:
         key = tuple([x for routine, refs, _, _ in entries for x in (routine, *refs)]), live
         fusion = _fusions.get(key)
         if fusion is None:
-            price = prices.rent(sum([Size.of(routine.graph) for routine, _, _, _ in entries], Size()))
-            fusion = _fusions.enter(key, Fusion(active().pieces.rent * price), len(entries))
-        return fusion.run(lambda: self.routine(live), self.inputs, lambda: self._one_by_one(live))
+            fusion = _fusions.enter(key, Fusion(compiling_price([entry[0] for entry in entries])), len(entries))
+        program = fusion.program(lambda: self.routine(live))
+        if program is not None:
+            return fusion.run(program, self.inputs)
+        if fusion.unspent == inf:
+            return self._one_by_one(live)
+        outs, took = timed(lambda: self._one_by_one(live), self.inputs)
+        fusion.spend(took)
+        return outs
 
     def inputs_of(self, refs: Sequence[int]) -> list[Any]:
         return [self.inputs[-1 - k] for k in refs]

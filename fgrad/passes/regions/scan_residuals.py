@@ -14,6 +14,7 @@ from jax import Array, lax
 
 from fgrad.graph.graph import Builder, Const, Graph, Node
 from fgrad.graph.op import Op
+from fgrad.passes.regions.scan_layout import ScanLayout
 from fgrad.record.stager import stage_closed
 
 #: elementwise primitives that are computed again rather than kept
@@ -33,6 +34,7 @@ class Kept:
       given: those that are ys, with the positions of these among the scan's outputs.
       carried: carries whose next value is one of the ys, with the position of that.
       leaves: all that is read, slices of the xs and constants of the loop too.
+      constant: those of the leaves that are the same in every step.
       derived: the graph from the leaves to the residuals.
     """
 
@@ -41,19 +43,20 @@ class Kept:
     given: dict[int, int]
     carried: dict[int, int]
     leaves: list[int]
+    constant: set[int]
     derived: Graph
 
 
 def kept_residuals(op: Op, known: Graph, residuals: Sequence[int]) -> Kept:
     """What to keep of a scan's body, ``known``, for its backward scan to have these of its values."""
-    nc, nk, m = op.params["num_consts"], op.params["num_carry"], len(op.out_types)
-    carry, xs = range(nc, nc + nk), range(nc + nk, len(op.in_types))
+    layout = ScanLayout.of(op)
+    nc, nk, m = len(layout.consts), len(layout.carry), len(op.out_types)
     invariant = depends_only_on(known, nc)
     given = {known.outputs[k]: k for k in reversed(range(nk, m))}
-    carried = {i: given[after] for i, after in zip(carry, known.outputs[:nk], strict=True) if after in given}
+    carried = {i: given[after] for i, after in zip(layout.carry, known.outputs[:nk], strict=True) if after in given}
     needed = set(residuals)
-    stacked = [i for i in carry if i in needed and i not in carried and i not in given]
-    available = {*xs, *invariant, *given, *carried, *stacked}
+    stacked = [i for i in layout.carry if i in needed and i not in carried and i not in given]
+    available = {*layout.xs, *invariant, *given, *carried, *stacked}
     cheap: dict[int, Node] = {}
     for node, outs in known.numbered():
         if node.op.name in _CHEAP and outs[0] not in available and available.issuperset(node.inputs):
@@ -67,9 +70,10 @@ def kept_residuals(op: Op, known: Graph, residuals: Sequence[int]) -> Kept:
     return Kept(
         [i for i in stacked if i in read],
         [i for i in leaves if i in invariant and i >= nc],
-        {i: k for i, k in given.items() if i in read and i not in xs and i not in invariant},
+        {i: k for i, k in given.items() if i in read and i not in layout.xs and i not in invariant},
         {i: k for i, k in carried.items() if i in read and i not in given},
         leaves,
+        read & invariant,
         derived,
     )
 

@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.ops.creation import copying
-from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
 from fgrad.torch.ops.table.table import composite
 from fgrad.torch.ops.views import views
 
@@ -120,6 +120,12 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
+@as_method(UNLISTED)
+def to_sparse_kind(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse, as ``to_sparse`` does."""
+    to_sparse(self)
+
+
 @composite()
 def get_device(input: Any) -> int:
     """The index of the tensor's GPU; -1 for the CPU."""
@@ -182,4 +188,4 @@ for _method in (
 ):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
 for _kind in ("coo", "csr", "csc", "bsr", "bsc"):
-    setattr(Tensor, f"to_sparse_{_kind}", to_sparse)
+    setattr(Tensor, f"to_sparse_{_kind}", to_sparse_kind)

@@ -28,7 +28,7 @@ from fgrad.mutable.write.copying import resize
 from fgrad.mutable.write.inplace import check_captured, check_inference, check_inplace, rebase
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.creation.copying import channels_last
-from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
 from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
@@ -103,6 +103,7 @@ def nelement(self: Tensor) -> int:
 
 
 @method
+@as_method(UNLISTED)
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """Its strides in elements, or the stride of one axis."""
     strides = self._geometry_of().strides

@@ -1,14 +1,14 @@
 """Adadelta: steps in the units of the parameters."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_learning_rate, check_not_negative
-from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.checks import check_options
+from fgrad.torch.optim.optimizer import Parameters
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -54,12 +54,9 @@ class Adadelta(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adadelta.html
     """
 
-    later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _rule = _UnitCorrection
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
+    _factors = ("rho",)
     captures_on_xla: ClassVar[bool] = False
 
     def __init__(
@@ -75,33 +72,8 @@ class Adadelta(UpdateOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
+        check_options(lr=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _initial_state(self, group: Group, param: Tensor) -> State:
-        return {"step": scalar(0.0), "square_avg": ops.zeros_like(param), "acc_delta": ops.zeros_like(param)}
-
-    def _update(self, group: Group) -> Update:
-        return _UnitCorrection(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            **decays(rho=group["rho"]),
-        }
+        check_options(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, locals())

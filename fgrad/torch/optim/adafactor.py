@@ -86,6 +86,9 @@ class Adafactor(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adafactor.html
     """
 
+    _rule = _FactoredSquares
+    _options = "lr beta2_decay eps d weight_decay foreach maximize"
+    _inputs = ("lr", "beta2_decay", "d")
     later_options: ClassVar[dict[str, Any]] = {"foreach": None}
 
     def __init__(
@@ -109,16 +112,7 @@ class Adafactor(UpdateOptimizer):
         if not d >= 1.0:
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         check_not_negative(weight_decay, "weight_decay should be >= 0 but is: {}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _check(self, group: Group, params: list[Tensor]) -> None:
         if any(param.is_complex() for param in params):
@@ -140,11 +134,5 @@ class Adafactor(UpdateOptimizer):
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
         eps1, eps2 = group["eps"]
-        return {
-            "lr": group["lr"],
-            "beta2_decay": group["beta2_decay"],
-            "d": group["d"],
-            **({} if eps1 is None else {"eps1": eps1}),
-            "eps2": eps2,
-            "retention": 1 - group["lr"] * group["weight_decay"],
-        }
+        numbers = {**super()._numbers(group), "eps2": eps2, "retention": 1 - group["lr"] * group["weight_decay"]}
+        return numbers if eps1 is None else {**numbers, "eps1": eps1}

@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_implementation, check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, scalar
 
 
 @frozen
@@ -53,6 +53,9 @@ class Adagrad(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adagrad.html
     """
 
+    _rule = _SumOfSquares
+    _options = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+    _inputs = ("lr", "lr_decay", "weight_decay", "eps")
     later_options: ClassVar[dict[str, Any]] = {
         "foreach": None,
         "maximize": False,
@@ -74,24 +77,14 @@ class Adagrad(UpdateOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(lr_decay, "Invalid lr_decay value: {}")
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        check_not_negative(initial_accumulator_value, "Invalid initial_accumulator_value value: {}")
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_implementation(fused, foreach, differentiable)
+        check_options(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+        super().__init__(params, locals())
         # here alone there is state before the first step
         for group in self.param_groups:
             for param in group["params"]:
@@ -109,9 +102,3 @@ class Adagrad(UpdateOptimizer):
             "step": scalar(0.0),
             "sum": ops.full_like(param, complex(first, first) if param.is_complex() else first),
         }
-
-    def _update(self, group: Group) -> Update:
-        return _SumOfSquares(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {name: group[name] for name in ("lr", "lr_decay", "weight_decay", "eps")}

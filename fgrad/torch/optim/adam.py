@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_betas, check_implementation, check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -65,6 +65,10 @@ class Adam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adam.html
     """
 
+    _rule = _Moments
+    _options = (
+        "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+    )
     later_options: ClassVar[dict[str, Any]] = {
         "amsgrad": False,
         "maximize": False,
@@ -94,10 +98,7 @@ class Adam(UpdateOptimizer):
         each = bool(foreach) and not capturable
         if isinstance(lr, Tensor) and each:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-        check_learning_rate(lr)
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_betas(betas)
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         if not any(all(isinstance(beta, kind) for beta in betas[:2]) for kind in (float, Tensor)):
             raise ValueError("betas must be either both floats or both Tensors")
         for i, beta in enumerate(betas):
@@ -105,27 +106,8 @@ class Adam(UpdateOptimizer):
                 raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
             if isinstance(beta, Tensor) and beta.numel() != 1:
                 raise ValueError(f"Tensor betas[{i}] must be 1-element")
-        defaults = {
-            "lr": lr,
-            "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) and beta.dim() else beta for beta in betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
-        check_implementation(fused, foreach, differentiable)
-
-    def _initial_state(self, group: Group, param: Tensor) -> State:
-        state = {"step": scalar(0.0), "exp_avg": ops.zeros_like(param), "exp_avg_sq": ops.zeros_like(param)}
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = ops.zeros_like(param)
-        return state
+        betas = tuple(beta.squeeze() if isinstance(beta, Tensor) and beta.dim() else beta for beta in betas)  # type: ignore[assignment]
+        super().__init__(params, locals())
 
     def _check(self, group: Group, params: list[Tensor]) -> None:
         if isinstance(group["lr"], Tensor) and group["foreach"] and not group["capturable"]:
@@ -133,19 +115,4 @@ class Adam(UpdateOptimizer):
         super()._check(group, params)
 
     def _update(self, group: Group) -> Update:
-        return _Moments(
-            maximize=group["maximize"],
-            decay=Decay.of(group["weight_decay"], group["decoupled_weight_decay"]),
-            amsgrad=group["amsgrad"],
-            differentiable=group["differentiable"],
-        )
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        beta1, beta2 = group["betas"]
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "retention": 1 - group["lr"] * group["weight_decay"],
-            **decays(beta1=beta1, beta2=beta2),
-        }
+        return self._variant(group, amsgrad=group["amsgrad"], differentiable=group["differentiable"])

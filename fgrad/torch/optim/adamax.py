@@ -1,14 +1,12 @@
 """Adamax: Adam with the largest gradient in place of the root of the mean square."""
 
-from typing import Any, ClassVar
-
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_betas, check_learning_rate, check_not_negative
-from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.checks import check_options
+from fgrad.torch.optim.optimizer import Parameters
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -54,12 +52,8 @@ class Adamax(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Adamax.html
     """
 
-    later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _rule = _InfinityNorm
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
 
     def __init__(
         self,
@@ -74,33 +68,5 @@ class Adamax(UpdateOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_betas(betas)
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def _initial_state(self, group: Group, param: Tensor) -> State:
-        return {"step": scalar(0.0), "exp_avg": ops.zeros_like(param), "exp_inf": ops.zeros_like(param)}
-
-    def _update(self, group: Group) -> Update:
-        return _InfinityNorm(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        beta1, beta2 = group["betas"]
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            **decays(beta1=beta1, beta2=beta2),
-        }
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, locals())

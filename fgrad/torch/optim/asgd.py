@@ -1,14 +1,14 @@
 """Averaged stochastic gradient descent."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, scalar
 
 
 @frozen
@@ -66,12 +66,9 @@ class ASGD(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.ASGD.html
     """
 
-    later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _rule = _Averaging
+    _options = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+    _inputs = ("lr", "lambd", "alpha", "t0", "weight_decay")
     scalars: ClassVar[tuple[str, ...]] = ("step", "eta", "mu")
     captured: ClassVar[str] = "params, mus, etas, and state_steps"
 
@@ -88,31 +85,8 @@ class ASGD(UpdateOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        check_options(lr=lr, weight_decay=weight_decay)
+        super().__init__(params, locals())
 
     def _initial_state(self, group: Group, param: Tensor) -> State:
-        return {
-            "step": scalar(0.0),
-            "eta": scalar(float(group["lr"])),
-            "mu": scalar(1.0),
-            "ax": ops.zeros_like(param),
-        }
-
-    def _update(self, group: Group) -> Update:
-        return _Averaging(maximize=group["maximize"], decay=Decay.of(group["weight_decay"]))
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {name: group[name] for name in ("lr", "lambd", "alpha", "t0", "weight_decay")}
+        return {**super()._initial_state(group, param), "eta": scalar(float(group["lr"])), "mu": scalar(1.0)}

@@ -19,6 +19,17 @@ def check_not_negative(value: Any, text: str) -> None:
         raise ValueError(text.format(value))
 
 
+def check_options(**options: Any) -> None:
+    """Refuse the first option that is out of its range: a learning rate, decay factors, or what may not be negative."""
+    for name, value in options.items():
+        if name == "lr":
+            check_learning_rate(value)
+        elif name == "betas":
+            check_betas(value)
+        else:
+            check_not_negative(value, f"Invalid {'epsilon' if name == 'eps' else name} value: {{}}")
+
+
 def check_betas(betas: Any) -> None:
     """Refuse decay factors outside ``[0, 1)``, and what is not two of them."""
     for i in range(2):

@@ -8,7 +8,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_learning_rate, check_not_negative
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average
+from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -73,6 +73,11 @@ class Muon(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Muon.html
     """
 
+    _rule = _OrthogonalMomentum
+    _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+    _inputs = ("lr",)
+    _factors = ("momentum",)
+
     def __init__(
         self,
         params: Parameters,
@@ -90,17 +95,7 @@ class Muon(UpdateOptimizer):
         check_not_negative(weight_decay, "weight decay should be >= 0 but is: {}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
         for group in self.param_groups:
             for param in group["params"]:
                 if param.dim() != 2:
@@ -132,8 +127,4 @@ class Muon(UpdateOptimizer):
         )
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {
-            "lr": group["lr"],
-            "retention": 1 - group["lr"] * group["weight_decay"],
-            **decays(momentum=group["momentum"]),
-        }
+        return {**super()._numbers(group), "retention": 1 - group["lr"] * group["weight_decay"]}

@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_betas, check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average, scalar
 
 
 @frozen
@@ -72,6 +72,11 @@ class NAdam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.NAdam.html
     """
 
+    _rule = _NesterovMoments
+    _options = (
+        "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+    )
+    _inputs = ("lr", "eps", "weight_decay", "momentum_decay")
     later_options: ClassVar[dict[str, Any]] = {
         "maximize": False,
         "foreach": None,
@@ -97,45 +102,8 @@ class NAdam(UpdateOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_betas(betas)
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        check_not_negative(momentum_decay, "Invalid momentum_decay value: {}")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        super().__init__(params, locals())
 
     def _initial_state(self, group: Group, param: Tensor) -> State:
-        return {
-            "step": scalar(0.0),
-            "mu_product": scalar(1.0),
-            "exp_avg": ops.zeros_like(param),
-            "exp_avg_sq": ops.zeros_like(param),
-        }
-
-    def _update(self, group: Group) -> Update:
-        return _NesterovMoments(
-            maximize=group["maximize"], decay=Decay.of(group["weight_decay"], group["decoupled_weight_decay"])
-        )
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        beta1, beta2 = group["betas"]
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "retention": 1 - group["lr"] * group["weight_decay"],
-            "momentum_decay": group["momentum_decay"],
-            **decays(beta1=beta1, beta2=beta2),
-        }
+        return {**super()._initial_state(group, param), "mu_product": scalar(1.0)}

@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_betas, check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -64,6 +64,8 @@ class RAdam(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.RAdam.html
     """
 
+    _rule = _RectifiedMoments
+    _options = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
     later_options: ClassVar[dict[str, Any]] = {
         "foreach": None,
         "maximize": False,
@@ -86,40 +88,9 @@ class RAdam(UpdateOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_betas(betas)
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _initial_state(self, group: Group, param: Tensor) -> State:
-        return {"step": scalar(0.0), "exp_avg": ops.zeros_like(param), "exp_avg_sq": ops.zeros_like(param)}
-
-    def _update(self, group: Group) -> Update:
-        return _RectifiedMoments(
-            maximize=group["maximize"], decay=Decay.of(group["weight_decay"], group["decoupled_weight_decay"])
-        )
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, locals())
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        beta1, beta2 = group["betas"]
-        rho_inf = 2 / (1 - beta2) - 1
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "retention": 1 - group["lr"] * group["weight_decay"],
-            "rho_inf": rho_inf,
-            "rho_inf_product": (rho_inf - 4) * (rho_inf - 2),
-            **decays(beta1=beta1, beta2=beta2),
-        }
+        rho_inf = 2 / (1 - group["betas"][1]) - 1
+        return {**super()._numbers(group), "rho_inf": rho_inf, "rho_inf_product": (rho_inf - 4) * (rho_inf - 2)}

@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_learning_rate, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer, decays, moving_average, scalar
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, moving_average
 
 
 @frozen
@@ -68,6 +68,10 @@ class RMSprop(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.RMSprop.html
     """
 
+    _rule = _RootMeanSquare
+    _options = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+    _inputs = ("lr", "eps", "weight_decay", "momentum")
+    _factors = ("alpha",)
     later_options: ClassVar[dict[str, Any]] = {
         "momentum": 0,
         "centered": False,
@@ -91,46 +95,8 @@ class RMSprop(UpdateOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
-        check_not_negative(eps, "Invalid epsilon value: {}")
-        check_not_negative(momentum, "Invalid momentum value: {}")
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
-        check_not_negative(alpha, "Invalid alpha value: {}")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def _initial_state(self, group: Group, param: Tensor) -> State:
-        state = {"step": scalar(0.0), "square_avg": ops.zeros_like(param)}
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = ops.zeros_like(param)
-        if group["centered"]:
-            state["grad_avg"] = ops.zeros_like(param)
-        return state
+        check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        super().__init__(params, locals())
 
     def _update(self, group: Group) -> Update:
-        return _RootMeanSquare(
-            maximize=group["maximize"],
-            decay=Decay.of(group["weight_decay"]),
-            momentum=group["momentum"] > 0,
-            centered=group["centered"],
-        )
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {
-            "lr": group["lr"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-            "momentum": group["momentum"],
-            **decays(alpha=group["alpha"]),
-        }
+        return self._variant(group, momentum=group["momentum"] > 0, centered=group["centered"])

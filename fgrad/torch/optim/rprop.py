@@ -1,12 +1,10 @@
 """Rprop: each element has its own step size, and of the gradient only the sign counts."""
 
-from typing import Any, ClassVar
-
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_learning_rate
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
 from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, scalar
 
@@ -60,12 +58,9 @@ class Rprop(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.Rprop.html
     """
 
-    later_options: ClassVar[dict[str, Any]] = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _rule = _SignAgreement
+    _options = "lr etas step_sizes foreach maximize differentiable capturable"
+    _inputs = ()
 
     def __init__(
         self,
@@ -79,19 +74,10 @@ class Rprop(UpdateOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_learning_rate(lr)
+        check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def _initial_state(self, group: Group, param: Tensor) -> State:
         first = float(group["lr"])
@@ -105,6 +91,3 @@ class Rprop(UpdateOptimizer):
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
         return _SignAgreement(maximize=group["maximize"], shrink=shrink, grow=grow, smallest=smallest, largest=largest)
-
-    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {}

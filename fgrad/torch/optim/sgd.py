@@ -6,9 +6,9 @@ from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.optim.checks import check_implementation, check_not_negative
+from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
-from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimizer
+from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer
 
 
 @frozen
@@ -62,6 +62,9 @@ class SGD(UpdateOptimizer):
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.optim.SGD.html
     """
 
+    _rule = _Descent
+    _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+    _inputs = ("lr", "weight_decay", "momentum")
     later_options: ClassVar[dict[str, Any]] = {
         "nesterov": False,
         "maximize": False,
@@ -88,42 +91,26 @@ class SGD(UpdateOptimizer):
             raise ValueError("Tensor lr must be 1-element")
         if lr < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
-        check_not_negative(momentum, "Invalid momentum value: {}")
-        check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        check_options(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_implementation(fused, foreach, differentiable)
+        super().__init__(params, locals())
 
     def _state_before(self, group: Group, param: Tensor) -> State:
         # the first velocity is the gradient itself, which dampening does not touch
         known = group["momentum"] != 0 and group["dampening"] == 0
         return {"momentum_buffer": ops.zeros_like(param)} if known else {}
 
+    def _initial_state(self, group: Group, param: Tensor) -> State:
+        return {}
+
     def _update(self, group: Group) -> Update:
-        return _Descent(
-            maximize=group["maximize"],
-            decay=Decay.of(group["weight_decay"]),
+        return self._variant(
+            group,
             momentum=group["momentum"] != 0,
             dampening=group["dampening"] != 0,
             nesterov=group["nesterov"],
         )
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
-        return {
-            "lr": group["lr"],
-            "weight_decay": group["weight_decay"],
-            "momentum": group["momentum"],
-            "1-dampening": 1 - group["dampening"],
-        }
+        return {**super()._numbers(group), "1-dampening": 1 - group["dampening"]}

@@ -1,7 +1,7 @@
 """One step of a parameter group as one program: pure rules per parameter, and the optimiser that applies them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, ClassVar
 
@@ -12,7 +12,8 @@ from fgrad.mutable.operation.capture import assign, fused
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
-from fgrad.torch.optim.optimizer import Group, Optimizer
+from fgrad.torch.optim.checks import check_implementation
+from fgrad.torch.optim.optimizer import Group, Optimizer, Parameters
 from fgrad.torch.sharing import without_aliasing
 
 # NOTE [An update is a value]
@@ -116,27 +117,65 @@ def scalar(value: float) -> Tensor:
 
 
 class UpdateOptimizer(Optimizer):
-    """An optimiser whose step is an ``Update`` per parameter group."""
+    """An optimiser whose step is an ``Update`` per parameter group.
 
+    A subclass says its rule, its options, and what of the rest is not as for most.
+
+    Args:
+      params: parameters, ``(name, parameter)`` pairs or parameter groups.
+      options: by name, the options of the groups that give none; names that are no options are passed over, so that a
+        constructor can hand on all its ``locals()``.
+    """
+
+    #: the rule
+    _rule: ClassVar[type[Update]]
+    #: the names of the options, in the order in which PyTorch keeps them
+    _options: ClassVar[str]
+    #: the options that the rule calculates with, beside decay factors
+    _inputs: ClassVar[tuple[str, ...]] = ("lr", "eps", "weight_decay")
+    #: decay factors of averages, beside ``betas``: the rule calculates with their complements, too
+    _factors: ClassVar[tuple[str, ...]] = ()
     #: options that came into PyTorch later, and what they are in a state saved before
-    later_options: ClassVar[dict[str, Any]] = {}
+    later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
     #: names of state that older versions saved as Python numbers
     scalars: ClassVar[tuple[str, ...]] = ("step",)
     #: what ``capturable=True`` asks to be on an accelerator, and whether XLA counts as one
     captured: ClassVar[str] = "params and state_steps"
     captures_on_xla: ClassVar[bool] = True
 
+    def __init__(self, params: Parameters, options: Mapping[str, Any]) -> None:
+        super().__init__(params, {name: options[name] for name in self._options.split()})
+        if "fused" in self._options:
+            check_implementation(options["fused"], options["foreach"], options["differentiable"])
+
     def _update(self, group: Group) -> Update:
         """The rule for the options of this group."""
-        raise NotImplementedError
+        return self._variant(group)
+
+    def _variant(self, group: Group, **choices: Any) -> Update:
+        """The rule for these choices and those that all optimisers offer."""
+        decay = Decay.of(group["weight_decay"], group.get("decoupled_weight_decay", False))
+        return self._rule(maximize=group["maximize"], decay=decay, **choices)
 
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
         """What the rule calculates with."""
-        raise NotImplementedError
+        numbers = {name: group[name] for name in self._inputs}
+        if "decoupled_weight_decay" in self._options:
+            numbers["retention"] = 1 - group["lr"] * group["weight_decay"]
+        factors = {name: group[name] for name in self._factors}
+        if "betas" in self._options:
+            factors["beta1"], factors["beta2"] = group["betas"]
+        return numbers | decays(**factors)
 
     def _initial_state(self, group: Group, param: Tensor) -> State:
         """The state of a parameter before its first step."""
-        return {}
+        states = self._update(group).states
+        return {name: scalar(0.0) if name == "step" else ops.zeros_like(param) for name in states}
 
     def _state_before(self, group: Group, param: Tensor) -> State:
         """A state from which the rule for later steps does what the first step does."""

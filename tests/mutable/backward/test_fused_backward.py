@@ -18,7 +18,7 @@ import fgrad.torch as torch
 from fgrad.mutable.backward import fused_backward
 from fgrad.mutable.backward.fused_backward import FusibleBackward
 from fgrad.run.background import wait_for_compilations
-from fgrad.run.policy import POLICIES, Policy
+from fgrad.run.policy import POLICIES, Policy, active
 from tests.torch.mirror import Player, alike, described, random_program
 
 
@@ -273,9 +273,9 @@ def test_it_is_compiled_when_the_engine_has_taken_as_long(fused: list[bool]):
         square_backwards(MANY, RUNS)
         assert not any(fused)
         (backward,) = fused_backward._backwards.values()
-        assert backward.unspent is not None
-        assert 0 < backward.unspent < inf
-        backward.unspent = 0.0
+        assert backward.fusion is not None
+        assert 0 < backward.fusion.unspent < inf
+        backward.fusion.unspent = 0.0
         square_backwards(MANY, 2)
     assert fused[RUNS:] == [False, True]
 
@@ -284,9 +284,10 @@ def test_the_engine_keeps_what_it_does_faster(fused: list[bool]):
     with fgrad.policy(priced(0)):
         square_backwards(MANY, 2)
         (backward,) = fused_backward._backwards.values()
-        backward.fastest = 1e-9
-        square_backwards(MANY, 2 + fused_backward.TRIALS)
-    assert fused == [False, False, *[True] * (1 + fused_backward.TRIALS), False]
+        assert backward.fusion is not None
+        backward.fusion.fastest = 1e-9
+        square_backwards(MANY, 2 + active().trials)
+    assert fused == [False, False, *[True] * (1 + active().trials), False]
 
 
 UNARY = ("exp", "sin", "t", "abs", "sigmoid", "clone", "cumsum", "half")

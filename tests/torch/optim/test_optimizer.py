@@ -135,6 +135,14 @@ def test_refused_tensors_as_options(options: Callable[[Any], dict[str, Any]]):
     both(lambda lib: lib.optim.Adam([leaf(lib)], **options(lib)))
 
 
+def test_tensors_with_axes_as_betas():
+    def attempt(lib: Any) -> str:
+        betas = lib.tensor([0.5]), lib.tensor([[0.25]])
+        return repr(lib.optim.Adam([leaf(lib)], lr=lib.tensor([0.1]), betas=betas).param_groups[0]["betas"])
+
+    both(attempt)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_repr_and_defaults(case: Case):
     def attempt(lib: Any) -> str:

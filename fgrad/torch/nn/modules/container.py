@@ -10,6 +10,8 @@ from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn
 from fgrad.torch.nn.modules.module import Module
 
+__all__ = ["Container", "ModuleDict", "ModuleList", "Sequential"]
+
 # PyTorch has these in one file
 __getattr__, __dir__ = deferred(
     __name__,

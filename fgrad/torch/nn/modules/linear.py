@@ -10,6 +10,8 @@ from fgrad.torch.nn.modules.lazy import LazyModuleMixin
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
+
 
 class Identity(Module):
     """Returns its input; any arguments are accepted and ignored.

@@ -16,6 +16,14 @@ from fgrad.torch.nn.modules.linear import Linear
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.normalization import LayerNorm
 
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
 Activation = str | Callable[[Any], Any]
 
 

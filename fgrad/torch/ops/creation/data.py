@@ -17,9 +17,9 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU
 from fgrad.mutable.values.evaluation import as_jax
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import device_or_default, requiring_grad, tensor_from_array, wants_grad
+from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
-from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY
+from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, UNLISTED_METHOD
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
 
@@ -207,7 +207,7 @@ def to_jax(tensor: Any) -> Any:
     return as_jax(tensor._value())
 
 
-@composite(function=False, name="new_tensor")
+@composite(function=False, name="new_tensor", dispatch=UNLISTED_METHOD)
 def new_tensor_of(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:

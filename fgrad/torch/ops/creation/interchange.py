@@ -14,8 +14,8 @@ from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
-from fgrad.torch.ops.creation.creation import requiring_grad
 from fgrad.torch.ops.creation.data import sharing_memory
+from fgrad.torch.ops.creation.making import requiring_grad
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.table import composite

@@ -15,7 +15,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 
 
 def underived(name: str, node: str, *operands: str, results: int = 1) -> Operation:

@@ -12,7 +12,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
-from fgrad.torch.ops.creation.creation import tensor_from_array, wants_grad
+from fgrad.torch.ops.creation.making import tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.spacing import complex_evenly_spaced, evenly_spaced, rounded, stepped
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.kinds import is_complex

@@ -21,7 +21,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.creation.creation import inferred_dtype
+from fgrad.torch.ops.creation.making import inferred_dtype
 
 #: the deepest nesting
 MOST_DIMENSIONS = 128

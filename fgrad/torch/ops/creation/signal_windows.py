@@ -11,7 +11,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import clone
-from fgrad.torch.ops.creation.creation import filled, requiring_grad, tensor_from_array
+from fgrad.torch.ops.creation.making import filled, requiring_grad, tensor_from_array
 from fgrad.torch.ops.creation.ranges import arange
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN

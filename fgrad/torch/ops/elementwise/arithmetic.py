@@ -277,7 +277,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
     return _div_rounded, input, other, rounding_mode
 
 
-@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"))
+@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"), numbers=True)
 def true_divide(input: Operand, other: Operand) -> Choice:
     """``div`` by another name, without rounding."""
     return _div, input, other
@@ -305,7 +305,7 @@ def _floor_divide_into(input: Number, other: Array) -> Any:
     return _floor_quotient(lax.full_like(other, input.astype(other.dtype)), other)
 
 
-@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"))
+@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"), numbers=True)
 def floor_divide(input: Operand, other: Operand) -> Choice:
     """The quotient rounded down, which has no derivative in PyTorch.
 
@@ -420,6 +420,7 @@ overloaded(
         "Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None",
         "Tensor input, Number other, Number alpha = 1",
     ),
+    numbers=True,
 )(chooser_of(sub))
 
 overloaded(
@@ -431,10 +432,11 @@ overloaded(
         "Tensor input, Number other",
         "Tensor input, Number other, *, str rounding_mode",
     ),
+    numbers=True,
 )(chooser_of(div))
 
 
-@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"))
+@overloaded(inplace=True, signatures=(_NUMBER_SECOND[0], "Tensor input, Number other"), numbers=True)
 def multiply(input: Operand, other: Operand) -> Choice:
     """``mul`` by another name."""
     return _multiply, input, other

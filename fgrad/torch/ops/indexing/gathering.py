@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int32, int64
 from fgrad.mutable.values.evaluation import counted, dynamic
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.elementwise.arithmetic import remainder
 from fgrad.torch.ops.indexing.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
 from fgrad.torch.ops.table.broadcasting import check_broadcast

@@ -18,9 +18,10 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant, is_abstract
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import copy_, fill_
-from fgrad.torch.ops.creation.creation import elements_of, tensor_from_array
 from fgrad.torch.ops.creation.data import tensor_from_data
+from fgrad.torch.ops.creation.making import elements_of, tensor_from_array
 from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
+from fgrad.torch.ops.table.dispatch import UNLISTED, as_method
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.views.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
 
@@ -267,6 +268,7 @@ def _without_leading_ones(shape: Ints) -> Ints:
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 
 
+@as_method(UNLISTED)
 def _delitem(self: Tensor, index: Any) -> None:
     raise TypeError("Tensor does not support deleting items")
 

@@ -8,7 +8,8 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.overlap import in_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.torch.ops.creation.creation import empty, tensor_from_array
+from fgrad.torch.ops.creation.creation import empty
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.table.dispatch import IN_PYTHON, UNLISTED
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import NOT_TAKEN

@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch import return_types
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,

@@ -32,7 +32,7 @@ from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
-from fgrad.torch.ops.creation.creation import device_or_default, placed, requiring_grad, sizes_of, wants_grad
+from fgrad.torch.ops.creation.making import device_or_default, placed, requiring_grad, sizes_of, wants_grad
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import check_unexpected

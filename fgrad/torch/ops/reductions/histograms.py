@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.copying import elements
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.table.kinds import check_kinds, check_wide
 from fgrad.torch.ops.table.table import Array, composite

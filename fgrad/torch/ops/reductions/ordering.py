@@ -13,7 +13,8 @@ from fgrad.mutable.values.evaluation import concrete, counted, dynamic
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.combinations import lerp
 from fgrad.torch.ops.creation.copying import as_first
-from fgrad.torch.ops.creation.creation import full_like, tensor_from_array
+from fgrad.torch.ops.creation.creation import full_like
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.bitwise import logical_not
 from fgrad.torch.ops.elementwise.comparison import isnan

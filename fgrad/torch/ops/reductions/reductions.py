@@ -13,7 +13,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
-from fgrad.torch.ops.creation.creation import sizes_of
+from fgrad.torch.ops.creation.making import sizes_of
 from fgrad.torch.ops.table.broadcasting import inexact
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating

@@ -15,7 +15,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import is_half
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch.ops.creation.copying import elements
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.linalg.products import matmul

@@ -12,7 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.copying import converted, laid_out
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, floating, of_kind
 from fgrad.torch.ops.table.overloads import Overload, overload

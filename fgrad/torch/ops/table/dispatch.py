@@ -52,6 +52,7 @@ CLOSED: Dispatch = Dispatch(None)
 FACTORY: Dispatch = Dispatch(Rule.FACTORY)
 #: one that is dispatched, but does not count as overridable
 UNLISTED: Dispatch = Dispatch(listed=False)
+UNLISTED_METHOD: Dispatch = Dispatch(method=UNLISTED)
 #: a function of ``torch`` that PyTorch has written in Python
 IN_PYTHON: Dispatch = Dispatch(Rule.WRITTEN, "torch.functional")
 #: functions of ``torch.nn.functional``: nearly all in Python, some in C++, in the module ``torch`` or ``torch.nn``

@@ -62,9 +62,6 @@ class Overload:
         return operands, params
 
 
-#: functions whose operands may all be numbers (torch/csrc/utils/python_arg_parser.cpp)
-_OF_NUMBERS = frozenset(("floor_divide", "true_divide", "divide", "multiply", "subtract"))
-
 #: an overload and its arguments
 Choice = tuple[Any, ...]
 
@@ -97,12 +94,14 @@ class _Resolver:
       choose: from the arguments to the overload and its arguments.
       signature: of the function, its method or its in-place twin.
       listed: how PyTorch's error lists the overloads; where empty, an operand that fits none is refused by itself.
+      numbers: whether all operands may be numbers.
       check: called with the arguments before ``choose``.
     """
 
     choose: Callable[..., Choice]
     signature: Signature
     listed: Sequence[str]
+    numbers: bool
     check: Callable[..., None] | None = None
 
     def resolve(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
@@ -149,7 +148,7 @@ class _Resolver:
                     raise
                 types = types_of(values[skipped : max(given, i + 1)])
                 raise TypeError(no_match(signature.name, types, self.listed)) from None
-        if not self.listed or signature.name.removesuffix("_") in _OF_NUMBERS:
+        if not self.listed or self.numbers:
             return
         if not any(isinstance(values[i], Tensor) for i in signature.operands):
             raise TypeError(no_match(signature.name, types_of(values[skipped:given]), self.listed))
@@ -163,6 +162,7 @@ def overloaded(
     name: str | None = None,
     namespace: str = "",
     signatures: Sequence[str] = (),
+    numbers: bool = False,
     former: Sequence[str] = (),
     **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Choice]], Callable[..., Any]]:
@@ -174,6 +174,7 @@ def overloaded(
       namespace: the namespace of a function outside ``torch`` ("special"); it has no method.
       signatures: how PyTorch's error for operands that fit no overload lists them; the operands are those that the
         function annotates.
+      numbers: whether these may all be numbers (torch/csrc/utils/python_arg_parser.cpp).
       former: the parameters in the orders of NOTE [Former orders].
       options: what else its row says: see ``RowOptions``.
     """
@@ -185,7 +186,7 @@ def overloaded(
         rule = options.get("out", FROM_OPERATION)
 
         def public_of(signature: Signature, listed: Sequence[str]) -> Callable[..., Any]:
-            resolver = _Resolver(chooser, signature, listed)
+            resolver = _Resolver(chooser, signature, listed, numbers)
 
             def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
                 if out is not None:
@@ -202,7 +203,8 @@ def overloaded(
         as_method = public_of(signature.of_method(), of_method(signatures)) if method else None
         outer = _enter(called, public, chooser.__doc__, as_method, function, inplace, **options)
         if inplace:
-            writer = _Resolver(chooser, signature.of_method(called + "_"), of_method(signatures), check_written)
+            own_signature = signature.of_method(called + "_")
+            writer = _Resolver(chooser, own_signature, of_method(signatures), numbers, check_written)
 
             def twin(*args: Any, **kwargs: Any) -> Any:
                 chosen, *given = writer.resolve(args, kwargs)

@@ -5,24 +5,26 @@ Source: the texts are PyTorch's (torch/_linalg_utils.py, torch/_tensor.py).
 
 from typing import Any, NoReturn
 
+from fgrad.torch.ops.table.dispatch import PARSED, UNLISTED_METHOD, Dispatch
 from fgrad.torch.ops.table.table import composite
 
 _START = "This function was deprecated since version 1.9 and is now removed. "
 
 
-def _removed(name: str, text: str) -> None:
+def _removed(name: str, text: str, dispatch: Dispatch = UNLISTED_METHOD) -> None:
     def function(input: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(text)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Raise PyTorch's error: the function was removed."
-    composite()(function)
+    composite(dispatch=dispatch)(function)
 
 
 _removed(
     "matrix_rank",
     "This function was deprecated since version 1.9 and is now removed.\nPlease use the `torch.linalg.matrix_rank` "
     "function instead. The parameter 'symmetric' was renamed in `torch.linalg.matrix_rank()` to 'hermitian'.",
+    PARSED,
 )
 _removed(
     "solve",

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bfloat16
+from fgrad.torch.ops.table.dispatch import UNLISTED_METHOD
 from fgrad.torch.ops.table.table import Array, composite, view
 from fgrad.torch.ops.views.views import _select
 
@@ -93,7 +94,7 @@ def imag(input: Any) -> Tensor:
     return _select(view_as_real(input), 1, -1)
 
 
-@view("ConjBackward0", lambda g: evolve(g, conj=not g.conj), name="_conj", function=False)
+@view("ConjBackward0", lambda g: evolve(g, conj=not g.conj), name="_conj", function=False, dispatch=UNLISTED_METHOD)
 def _conj(input: Array) -> Any:
     return lax.conj(input)
 
@@ -104,6 +105,8 @@ def conj(input: Any) -> Tensor:
     return _conj(input) if input._type.dtype.is_complex else input
 
 
-@view("NegViewBackward0", lambda g: evolve(g, neg=not g.neg), name="_neg_view", function=False)
+@view(
+    "NegViewBackward0", lambda g: evolve(g, neg=not g.neg), name="_neg_view", function=False, dispatch=UNLISTED_METHOD
+)
 def _neg_view(input: Array) -> Any:
     return lax.neg(input)

@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace, make
 from fgrad.torch.ops.creation.copying import suggested_format
-from fgrad.torch.ops.creation.creation import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.table.table import TABLE, composite
 from fgrad.torch.ops.views.splitting import checked_strided
 from fgrad.torch.ops.views.views import wrap_dim

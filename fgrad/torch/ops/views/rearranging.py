@@ -13,7 +13,7 @@ from fgrad.mutable.types.formats import contiguous_format
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.ops.creation.copying import clone, laid_out
-from fgrad.torch.ops.creation.creation import sizes_of, tensor_from_array
+from fgrad.torch.ops.creation.making import sizes_of, tensor_from_array
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN

@@ -358,7 +358,7 @@ def ravel(input: Any) -> Tensor:
     return reshape(input, (-1,)) if input.is_contiguous() else reshape(input.contiguous(), (-1,))
 
 
-@composite(dispatch=Dispatch(method=METHOD_IN_PYTHON))
+@composite(dispatch=Dispatch(method=evolve(METHOD_IN_PYTHON, listed=False)))
 def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
     """One axis split into several."""
     shape = input._type.shape

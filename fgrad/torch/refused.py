@@ -1,0 +1,201 @@
+"""PyTorch names that are refused: they can be imported, subclassed and used in ``isinstance``, but not called.
+
+This package emulates autograd.  It has no program tracing (``fx``), no other processes (``distributed``), none of
+PyTorch's compilers, and no sparse or nested tensors.  What libraries import from there is in one table.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+HERE = "fgrad.torch."
+
+#: by module, below ``torch``, the names that are refused: classes begin with a capital letter
+REFUSED = {
+    "": "Event PyTorchFileReader Stream SymBool SymFloat SymInt TensorType empty_quantized "
+    "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel "
+    "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+    "sparse_csr_tensor sspaddmm",
+    "_C": "_ExcludeDispatchKeyGuard",
+    "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
+    "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
+    "_grad_increment_nesting _grad_decrement_nesting peek_interpreter_stack",
+    "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
+    "_C._distributed_c10d": "ProcessGroup Store",
+    "_custom_ops": "custom_op impl impl_abstract",
+    "_dynamo": "OptimizedModule explain export",
+    "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
+    "_functorch": "",
+    "_functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
+    "make_functional make_functional_with_buffers vjp vmap",
+    "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
+    "_functorch.python_key": "make_fx",
+    "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
+    "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
+    "_guards": "detect_fake_mode",
+    "_higher_order_ops": "cond scan while_loop",
+    "_higher_order_ops.cond": "cond",
+    "_inductor": "",
+    "_ops": "HigherOrderOperator OpOverload OpOverloadPacket",
+    "_prims_common": "",
+    "_subclasses": "FakeTensor FakeTensorMode CrossRefFakeMode",
+    "_subclasses.fake_tensor": "FakeTensor FakeTensorMode",
+    "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode mb_unwrap_functional_tensor "
+    "disable_functional_mode",
+    "_subclasses.meta_utils": "MetaConverter",
+    "_tensor_str": "PRINT_OPTS _str _tensor_str",
+    "accelerator": "current_device_index current_stream empty_cache get_memory_info max_memory_allocated "
+    "max_memory_reserved memory_allocated memory_reserved memory_stats reset_peak_memory_stats set_device_index "
+    "set_stream",
+    "ao": "",
+    "autograd.profiler": "profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
+    "autograd.profiler_util": "EventList FunctionEvent FunctionEventAvg Interval Kernel MemRecordsAcc _format_time",
+    "backends.quantized": "",
+    "cpu": "Event Stream current_stream",
+    "cuda": "BFloat16Tensor BoolTensor ByteTensor CUDAGraph CUDAPluggableAllocator CharTensor DoubleTensor Event "
+    "ExternalStream FloatTensor HalfTensor IntTensor LongTensor MemPool ShortTensor Stream caching_allocator_alloc "
+    "caching_allocator_delete can_device_access_peer current_blas_handle current_stream default_stream "
+    "get_device_properties get_rng_state get_sync_debug_mode graph graph_pool_handle initial_seed ipc_collect "
+    "is_current_stream_capturing make_graphed_callables mem_get_info memory_snapshot memory_summary "
+    "set_per_process_memory_fraction set_rng_state set_sync_debug_mode use_mem_pool utilization",
+    "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
+    "cuda.graphs": "CUDAGraph graph make_graphed_callables",
+    "cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
+    "cuda.nvtx": "mark range range_end range_pop range_push range_start",
+    "cuda.profiler": "profile start stop",
+    "cuda.streams": "Event ExternalStream Stream",
+    "distributed": "ProcessGroup Store TCPStore FileStore HashStore P2POp Work DeviceMesh init_process_group new_group "
+    "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single broadcast "
+    "broadcast_object_list gather gather_object reduce reduce_scatter reduce_scatter_tensor scatter send recv isend "
+    "irecv batch_isend_irecv monitored_barrier scatter_object_list",
+    "distributed._composable": "",
+    "distributed._composable.fsdp": "FSDPModule MixedPrecisionPolicy fully_shard",
+    "distributed._tensor": "DTensor Replicate Shard distribute_tensor",
+    "distributed._tensor.experimental": "implicit_replication",
+    "distributed.algorithms": "",
+    "distributed.algorithms._checkpoint": "",
+    "distributed.algorithms._checkpoint.checkpoint_wrapper": "CheckpointImpl CheckpointWrapper checkpoint_wrapper "
+    "apply_activation_checkpointing",
+    "distributed.algorithms.ddp_comm_hooks": "default_hooks powerSGD_hook",
+    "distributed.algorithms.join": "Join Joinable JoinHook",
+    "distributed.autograd": "DistAutogradContext context get_gradients backward",
+    "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
+    "distributed.checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
+    "distributed.checkpoint.format_utils": "dcp_to_torch_save",
+    "distributed.checkpoint.state_dict": "StateDictOptions get_model_state_dict get_optimizer_state_dict "
+    "set_model_state_dict set_optimizer_state_dict",
+    "distributed.device_mesh": "DeviceMesh init_device_mesh",
+    "distributed.elastic": "",
+    "distributed.elastic.multiprocessing": "",
+    "distributed.elastic.multiprocessing.errors": "ChildFailedError record",
+    "distributed.fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullStateDictConfig "
+    "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardingStrategy StateDictType "
+    "fully_shard",
+    "distributed.fsdp.fully_sharded_data_parallel": "FullyShardedDataParallel StateDictType ShardingStrategy "
+    "FullOptimStateDictConfig FullStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig",
+    "distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+    "distributed.fsdp.wrap": "size_based_auto_wrap_policy transformer_auto_wrap_policy",
+    "distributed.launch": "main",
+    "distributed.nn": "RemoteModule",
+    "distributed.nn.functional": "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce "
+    "reduce_scatter scatter",
+    "distributed.pipelining": "ScheduleGPipe SplitPoint pipeline",
+    "distributed.rpc": "RRef WorkerInfo init_rpc remote rpc_async rpc_sync shutdown get_worker_info",
+    "distributed.run": "main",
+    "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    "distributed.tensor.experimental": "context_parallel",
+    "distributed.tensor.experimental._attention": "set_rotate_method",
+    "distributed.tensor.parallel": "ColwiseParallel RowwiseParallel parallelize_module",
+    "classes": "",
+    "export": "Dim ExportedProgram export load save",
+    "fx": "Graph GraphModule Interpreter Node Proxy Tracer Transformer replace_pattern symbolic_trace",
+    "fx.experimental": "",
+    "fx.experimental.proxy_tensor": "make_fx",
+    "fx.graph_module": "GraphModule",
+    "fx.node": "Node",
+    "fx.proxy": "Proxy",
+    "hub": "download_url_to_file help list load load_state_dict_from_url tqdm",
+    "monitor": "Aggregation Event Stat TensorboardEventHandler log_event register_event_handler",
+    "mps": "Event compile_shader current_allocated_memory driver_allocated_memory empty_cache get_rng_state "
+    "recommended_max_memory set_per_process_memory_fraction set_rng_state synchronize",
+    "nested": "as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
+    "nested._internal": "",
+    "nested._internal.nested_tensor": "NestedTensor ViewNestedFromBuffer _tensor_symint_registry buffer_from_jagged",
+    "nested._internal.ops": "extract_kwargs",
+    "nn.quantized": "BatchNorm2d Conv2d FloatFunctional Linear QFunctional",
+    "nn.attention.flex_attention": "BlockMask create_block_mask create_mask flex_attention",
+    "onnx": "ExportOptions export",
+    "onnx.symbolic_opset11": "",
+    "package": "PackageExporter PackageImporter",
+    "profiler": "profile schedule tensorboard_trace_handler ExecutionTraceObserver",
+    "quantization.observer": "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver PerChannelMinMaxObserver",
+    "quantization.qconfig": "QConfig",
+    "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
+    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
+    "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
+    "utils._device": "",
+    "utils._mode_utils": "no_dispatch",
+    "utils._python_dispatch": "TorchDispatchMode",
+    "utils.bundled_inputs": "augment_model_with_bundled_inputs",
+    "utils.benchmark": "Compare Measurement Timer",
+    "utils.collect_env": "get_env_info get_pretty_env_info main",
+    "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension load load_inline",
+    "utils.flop_counter": "FlopCounterMode register_flop_formula",
+    "utils.model_zoo": "load_url tqdm",
+    "utils.mobile_optimizer": "optimize_for_mobile",
+    "utils.module_tracker": "ModuleTracker",
+    "utils.tensorboard": "SummaryWriter",
+    "utils.weak": "",
+    "xpu": "Event Stream current_device current_stream device get_device_capability get_device_name "
+    "get_device_properties get_rng_state max_memory_allocated mem_get_info memory_allocated memory_reserved "
+    "reset_peak_memory_stats set_device set_rng_state stream synchronize",
+}  # fmt: skip
+
+#: classes that are modules
+_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule", "OptimizedModule"))
+
+
+class _Kind(type):
+    """The metaclass of refused classes; their attributes are refused, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _function(f"{cls.__module__}.{cls.__qualname__}", name)
+
+
+class StandIn(metaclass=_Kind):
+    """A stand-in for one of PyTorch's classes."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise refusal(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def refusal(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name.removeprefix('fgrad.')}: fgrad.torch has PyTorch's autograd, and not this; the name is here to be "
+        "imported."
+    )
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise refusal(f"{module}.{name}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__module__ = module
+    return refuse
+
+
+def _class(module: str, name: str) -> type:
+    base = (importlib.import_module(HERE + "nn").Module,) if name in _MODULES else ()
+    return _Kind(name, (StandIn, *base), {"__module__": module})
+
+
+def refused(module: str) -> dict[str, Any]:
+    """The refused names of a module."""
+    return {
+        name: (_class if name[0].isupper() else _function)((HERE + module).rstrip("."), name)
+        for name in REFUSED.get(module, "").split()
+    }
