@@ -1,9 +1,9 @@
-"""Every error that fgrad raises of its own: what went wrong, where, and the way out.
+"""All of fgrad's own errors: what went wrong, where, and the way out.
 
-The classes derive from the built-in (or JAX) error that users of JAX would catch in the same place.
+The classes derive from the built-in or JAX error that users of JAX would catch in the same situation.
 
-Longer than most files: it is one list, where a user finds every class that can be caught, and its text beside it.  What
-depends on a recording is worded in ``record/refusals.py``.
+This is one long list, in which a user finds every class that can be caught, with its text.  The texts of errors that
+depend on a recording are in ``record/refusals.py``.
 """
 
 import inspect
@@ -36,7 +36,7 @@ class LeakedTracerError(jax.errors.UnexpectedTracerError):
 class NotConcreteError(
     jax.errors.TracerBoolConversionError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError
 ):
-    """A number was asked of a value of which only the type is known (under ``jit``, ``vmap`` or ``make_graph``).
+    """The number behind a value was needed, but only its type is known (under ``jit``, ``vmap`` or ``make_graph``).
 
     >>> import fgrad
     >>> fgrad.jit(lambda x: x if x > 0 else -x)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -72,7 +72,7 @@ class CopiedOutError(jax.errors.TracerArrayConversionError, jax.errors.Concretiz
 
 
 class NumPyFunctionError(CopiedOutError, NotImplementedError):
-    """A function of NumPy or SciPy was called on a traced value, and cannot be recorded.
+    """A function of NumPy or SciPy that cannot be recorded was called on a traced value.
 
     >>> import fgrad, numpy as np
     >>> fgrad.grad(lambda x: np.sum(x, out=np.zeros(())))(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -106,9 +106,9 @@ def missing_rule(name: str) -> MissingRuleError:
 
 
 class NoTransposeError(MissingRuleError, ValueError):
-    """Reverse mode has to transpose a primitive for which nobody has said how.
+    """Reverse mode has to transpose a primitive that has no rule for that.
 
-    It is a ``ValueError`` too, as where JAX cannot linearize.
+    It is a ``ValueError`` too, like JAX's error when it cannot linearize.
 
     >>> from fgrad import errors
     >>> issubclass(errors.NoTransposeError, ValueError)
@@ -137,13 +137,13 @@ def no_transpose(name: str, why: Any) -> NoTransposeError:
 
 def inseparable(name: str) -> NoTransposeError:
     return NoTransposeError(
-        f"The values of {name!r} are made in one call with their tangents, by a rule that was registered with JAX, and "
-        "here they are wanted before (linearize, jacfwd, vjp).\nWay out: fgrad.jvp."
+        f"The values of {name!r} are computed in one call with their tangents, by a rule that was registered with JAX, "
+        "and here they are needed earlier (linearize, jacfwd, vjp).\nWay out: fgrad.jvp."
     )
 
 
 def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
-    """Add to an error that the rule which a primitive's author registered with JAX has raised it."""
+    """Add to an error that it was raised in a rule that a primitive's author registered with JAX."""
     code = getattr(rule, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
     error.add_note(
@@ -153,18 +153,18 @@ def blame(error: Exception, name: str, mode: str, rule: Any) -> None:
 
 
 class MissingCustomRuleError(MissingRuleError, AttributeError):
-    """A function declared with ``custom_jvp`` or ``custom_vjp`` was called before it was given its rule."""
+    """A function declared with ``custom_jvp`` or ``custom_vjp`` was called before its rule was defined."""
 
 
 def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
-    given = "f.defjvp(rule) or f.defjvps(...)" if kind == "custom_jvp" else "f.defvjp(fwd, bwd)"
+    call = "f.defjvp(rule) or f.defjvps(...)" if kind == "custom_jvp" else "f.defvjp(fwd, bwd)"
     return MissingCustomRuleError(
-        f"The {kind} function {function!r} has no rule yet. Way out: call {given} once, right after its definition."
+        f"The {kind} function {function!r} has no rule yet. Way out: call {call} once, right after its definition."
     )
 
 
 class UndefinedDerivativeError(NotImplementedError, ValueError):
-    """A derivative was asked of an operation that has none."""
+    """The derivative of an operation that has none was needed."""
 
 
 def undefined(name: str, reason: str) -> UndefinedDerivativeError:
@@ -172,7 +172,7 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
 
 
 class UnrecordedError(TypeError):
-    """A graph was run that has an operation whose program was not recorded.
+    """A graph was run with an operation whose program was not recorded.
 
     >>> import fgrad.torch as torch
     >>> class Double(torch.autograd.Function):
@@ -233,7 +233,7 @@ def high_type(name: str) -> UndefinedDerivativeError:
 
 
 class RuleTypeError(TypeError, ValueError):
-    """A derivative rule returned a value of another structure, shape or dtype than it must."""
+    """A derivative rule returned a value with the wrong structure, shape or dtype."""
 
 
 def bad_rule(name: str, got: str, expected: str) -> RuleTypeError:
@@ -251,7 +251,7 @@ def bad_custom_rule(rule: str, function: str, path: str, expected: str, got: str
 
 
 class ClosedOverError(jax.errors.UnexpectedTracerError):
-    """A function with a rule of its own would be differentiated with respect to a value that it closes over."""
+    """A function with a rule of its own would be differentiated with respect to a closed-over value."""
 
     def __init__(self, message: str):
         Exception.__init__(self, message)
@@ -279,7 +279,7 @@ def not_linear(name: str) -> NotLinearError:
 
 
 class ArgumentTypeError(TypeError):
-    """An argument is of a type that cannot be differentiated or traced."""
+    """An argument has a type that cannot be differentiated or traced."""
 
 
 def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
@@ -316,7 +316,7 @@ def is_tensor(value: Any) -> bool:
 
 
 class MaskedArrayError(ArgumentTypeError, ValueError):
-    """An argument is a masked array of NumPy's, whose mask would be lost."""
+    """An argument is a NumPy masked array, whose mask would be lost."""
 
 
 def masked_array(path: str, what: str) -> MaskedArrayError:
@@ -327,7 +327,7 @@ def masked_array(path: str, what: str) -> MaskedArrayError:
 
 
 def _ways(value: Any) -> str:
-    """The beginning of the ways out; for an object of a class that JAX does not know, how to register the class."""
+    """The first ways out; for a class that JAX does not know, how to register it."""
     kind = type(value)
     if is_tensor(value):
         return "Ways out: pass its numbers, x.detach().numpy(); ask the function of this name in fgrad.torch;"
@@ -343,7 +343,7 @@ def _ways(value: Any) -> str:
 
 
 class PytreeError(ValueError, SystemError):
-    """An argument or a result is no pytree: it contains itself, or has a dict whose keys cannot be sorted.
+    """An argument or a result is not a pytree: it contains itself, or has a dict whose keys cannot be sorted.
 
     >>> import fgrad
     >>> fgrad.grad(lambda d: d["a"])({"a": 1.0, 2: 3.0})
@@ -407,7 +407,7 @@ def unhashable_static(path: str, value: Any, what: str) -> UnhashableStaticError
 
 
 class MismatchError(TypeError, ValueError):
-    """A tangent or cotangent has another structure, shape or dtype than the value it belongs to."""
+    """A tangent or cotangent does not have the structure, shape or dtype of its primal."""
 
 
 def mismatch(path: str, expected: str, got: str, of: str) -> MismatchError:
@@ -422,7 +422,7 @@ class GradientCheckError(AssertionError):
 
 
 class KinkError(GradientCheckError):
-    """The function has no derivative at the point where it was to be checked: its one-sided slopes differ."""
+    """The function has no derivative at the point of a check: its one-sided slopes differ."""
 
 
 def wrong_gradient(
@@ -444,7 +444,7 @@ def kink(what: str, where: str, left: Any, right: Any, order: int) -> KinkError:
 
 
 class RuleCheckError(GradientCheckError):
-    """A rule given to ``define_rule`` disagrees with another one or with finite differences."""
+    """A rule defined with ``define_rule`` disagrees with another one or with finite differences."""
 
 
 def rules_disagree(name: str, first: str, second: str, expected: Any, got: Any) -> RuleCheckError:
@@ -455,7 +455,7 @@ def rules_disagree(name: str, first: str, second: str, expected: Any, got: Any) 
 
 
 def shown(value: Any) -> str:
-    """A value of the user's in a message: short, and shown somehow even where its own ``repr`` fails.
+    """A short text for a user's value in a message, even if its own ``repr`` fails.
 
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
@@ -468,7 +468,7 @@ def shown(value: Any) -> str:
 
 
 class ReverseWhileError(ValueError):
-    """Reverse mode was asked of a ``while_loop`` inside staged code, whose number of steps is unknown."""
+    """Reverse mode was needed of a ``while_loop`` inside staged code, whose number of steps is unknown."""
 
 
 def reverse_while() -> ReverseWhileError:
@@ -482,7 +482,7 @@ def reverse_while() -> ReverseWhileError:
 
 
 class LoopBoundError(RuntimeError):
-    """A loop was still going when it had made as many steps as it may make."""
+    """A loop had not ended after its maximal number of steps."""
 
 
 def loop_bound(max_steps: int) -> LoopBoundError:
@@ -494,7 +494,7 @@ def loop_bound(max_steps: int) -> LoopBoundError:
 
 
 class InvalidGraphError(ValueError):
-    """A graph is not well formed: a pass or a hand-made graph is at fault.
+    """A graph is not well formed, through a fault of a pass or because it was built by hand.
 
     >>> from fgrad.graph.check import check
     >>> from fgrad.graph.graph import Graph
@@ -514,9 +514,9 @@ def invalid_graph(where: str, what: str, node: str | None, source: Any) -> Inval
 
 
 class GraphFileError(ValueError):
-    """A graph cannot be written to a file, or a file holds no graph that can be read.
+    """A graph cannot be written to a file, or a file has no graph that can be read.
 
-    Nothing in a graph file is ever executed while it is read; a damaged or hostile one ends here.
+    Nothing in a graph file is ever executed while it is read; a damaged or hostile one raises this error.
 
     >>> import io
     >>> from fgrad.graph.saving import load
@@ -535,7 +535,7 @@ def unsaveable(where: str, what: str) -> GraphFileError:
 
 
 class GraphArgumentError(TypeError, ValueError):
-    """A graph was called on arguments of another structure, shape or dtype than it was made for."""
+    """A graph was called on arguments with another structure, shape or dtype than it was made for."""
 
 
 def graph_structure(expected: Any, got: Any, names: Sequence[str]) -> GraphArgumentError:
@@ -557,8 +557,8 @@ def graph_argument(path: str, expected: str, got: str) -> GraphArgumentError:
 
 
 def locate(error: Exception, source: Any, asked: Any) -> None:
-    """Add to an error that a derivative rule raised the user's line of the operation, and of the call that wants its
-    derivative: once."""
+    """Add to a derivative rule's error, once, the user's line of the operation and of the call that needs its
+    derivative."""
     if source is None or getattr(error, "located", False):
         return
     lines = [f"The operation was called at {source.file}:{source.line} (in {source.function})."]
@@ -571,7 +571,7 @@ def locate(error: Exception, source: Any, asked: Any) -> None:
 
 
 def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
-    """Add to an error which of the user's rules has raised it, or has returned what it must not: once."""
+    """Add to an error, once, which of the user's rules raised it or returned a wrong value."""
     if getattr(error, "in_rule", False):
         return
     function = inspect.unwrap(function)
@@ -582,7 +582,7 @@ def in_rule(error: Exception, rule: str, name: str, function: Any) -> None:
 
 
 def _lengthen(error: Exception, where: str) -> None:
-    """Add to the text of an error of ours; to any other as a note."""
+    """Add to the text of one of our errors, or as a note to any other."""
     if isinstance(error, REFUSALS) and error.args:
         error.args = (f"{error.args[0]}\n{where}", *error.args[1:])
     else:
@@ -592,7 +592,7 @@ def _lengthen(error: Exception, where: str) -> None:
 #: the errors that refuse a derivative, to which the passes add the line of the operation
 REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError, NotLinearError)
 
-#: what asking for the number behind a traced value raises, whoever's tracer it is
+#: the errors raised when the number behind a traced value is needed, for any kind of tracer
 CONCRETIZATIONS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,

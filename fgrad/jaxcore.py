@@ -1,9 +1,7 @@
-"""The one file that touches ``jax.core`` and ``jax.extend.core``: whatever JAX changes there is mended here.
+"""The only file that touches ``jax.core`` and ``jax.extend.core``; JAX's changes there are handled here.
 
-It is a long file for that reason: to split it would hide where to look when JAX changes.
-
-Everything else under ``fgrad/`` sees JAX through its documented ``jax``, ``jax.numpy`` and ``jax.lax`` names and
-through what this file exports.
+Everything else under ``fgrad/`` uses JAX's documented ``jax``, ``jax.numpy`` and ``jax.lax`` names, and what this file
+exports.  It is long so that there is one place to look when JAX changes.
 """
 
 import contextlib
@@ -44,7 +42,7 @@ __all__ = [
     "checks_each_primitive",
     "closed_parts",
     "bind_remat",
-    "emptied",
+    "reset_rule",
     "copied",
     "current_scope",
     "current_trace",
@@ -68,9 +66,9 @@ __all__ = [
     "name_of",
     "restore_trace",
     "set_trace",
-    "outcome",
-    "settle_outputs",
-    "settled",
+    "stored_outputs",
+    "reset_function",
+    "as_passed_on",
     "staged_number",
     "restoring_trace",
     "strong",
@@ -91,7 +89,7 @@ source_info_util.register_exclusion(os.path.dirname(os.path.abspath(__file__)))
 
 def typeof(value: Any) -> ShapedArray:
     """The JAX type (shape, dtype, weak type, sharding) of an array, scalar or tracer; Python scalars are weak."""
-    # an array on one device has its type at hand; jax.typeof takes 3 us to work the same out
+    # an array on one device stores its type, which jax.typeof takes 3 us to compute
     if type(value) in _array_classes and type(value.sharding) is jax.sharding.SingleDeviceSharding:
         return value.aval
     if isinstance(value, Tracer):
@@ -101,23 +99,23 @@ def typeof(value: Any) -> ShapedArray:
     return jax.typeof(value)
 
 
-#: the classes of concrete arrays that have been met (there is one, and JAX does not name it)
+#: the classes of concrete arrays seen so far (there is one, without a public name)
 _array_classes: set[type] = set()
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is a JAX array with numbers in it, and no tracer."""
+    """Whether a value is a concrete JAX array, not a tracer."""
     return type(value) in _array_classes or (isinstance(value, jax.Array) and not isinstance(value, Tracer))
 
 
 def current_scope() -> str:
-    """The names of ``jax.named_scope`` that are open, outermost first: ``net/attention``."""
+    """The names of the open ``jax.named_scope`` blocks, outermost first: ``net/attention``."""
     stack = source_info_util.current_name_stack()
     return str(stack) if stack.stack else ""
 
 
 def current_trace() -> Any:
-    """The trace that JAX operations go to at present (None, or JAX's evaluating trace, when nothing is traced)."""
+    """The current trace of JAX operations (None, or JAX's evaluating trace, if nothing is traced)."""
     block = take_trace()
     try:
         with block as trace:
@@ -128,41 +126,41 @@ def current_trace() -> Any:
 
 
 def _put_back(block: Any) -> None:
-    """Restore again the trace that a block of ``take_trace`` replaced, if it got that far."""
+    """Restore again the trace that a block of ``take_trace`` replaced, if it has replaced it."""
     with contextlib.suppress(AttributeError):
         block.__exit__(None, None, None)
 
 
 def eval_context() -> Any:
-    """A block in which operations simply run: nothing is traced.
+    """A context in which operations run and nothing is traced.
 
-    JAX's own is a generator: if a signal interrupts its start, it restores the former trace only when it is collected,
-    which may be much later.
+    JAX's own is a generator: if a signal interrupts its start, it restores the previous trace only when it is
+    collected, which may be much later.
     """
     return set_trace(evaluating_trace())
 
 
 @functools.cache
 def evaluating_trace() -> Any:
-    """JAX's trace under which operations simply run."""
+    """JAX's trace under which operations run."""
     with jax_eval_context():
         return current_trace()
 
 
 def restore_trace(trace: Any) -> None:
-    """Make ``trace`` the one that JAX operations go to, where a block that should have done so was interrupted.
+    """Make ``trace`` the current one, after the context that should have done so was interrupted.
 
-    JAX's blocks begin and end in functions of Python, which a signal can leave before their first line is run.
+    JAX's contexts enter and exit in Python functions, which a signal can leave before their first line runs.
     """
     set_trace(trace).__enter__()
 
 
 def restoring_trace(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in which JAX traces or compiles; after an exception JAX's trace is what it was before."""
+    """Call a function in which JAX traces or compiles; after an exception, the current trace is restored."""
     taken = take_trace()
     try:
         with taken:
-            pass  # it has looked what the trace is
+            pass  # it has read the current trace
         return function(*args)
     except BaseException:
         _put_back(taken)
@@ -170,7 +168,7 @@ def restoring_trace(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def with_x64(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in which JAX has types of 64 bits; after an exception it has them as before."""
+    """Call a function with 64-bit types enabled in JAX; the setting is restored also after an exception."""
     block = jax.enable_x64(True)
     try:
         with block:
@@ -180,14 +178,14 @@ def with_x64(function: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-#: the types that JAX has only where its flag ``jax_enable_x64`` is on
+#: the types that JAX has only if its flag ``jax_enable_x64`` is on
 WIDE = frozenset(np.dtype(name) for name in ("int64", "uint64", "float64", "complex128"))
 
 
 def with_x64_for(types: Sequence[Any], function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that makes values of such types as these: ``with_x64`` if one of them has 64 bits.
+    """Call a function on values of some types: ``with_x64`` if one of them has 64 bits.
 
-    Else JAX would make 32-bit constants and zeros beside 64-bit values where its flag is off.
+    Otherwise JAX, with its flag off, would make 32-bit constants and zeros to go with 64-bit values.
     """
     if any([getattr(t, "dtype", None) in WIDE for t in types]):  # noqa: C419  (a list is faster here)
         return with_x64(function, *args)
@@ -195,29 +193,29 @@ def with_x64_for(types: Sequence[Any], function: Callable[..., Any], *args: Any)
 
 
 def as_typed(value: Any) -> Any:
-    """A value whose bits are those of its type; called with JAX's flag as it was when the value was made.
+    """A value that has the bits of its type; called with JAX's flag as it was when the value was made.
 
-    A tracer of ``jax.vmap`` or ``jax.jvp`` for one of NumPy's arrays of 64 bits has a type of 32 while the flag is off.
-    Operations would see the array as it is once the flag is on.
+    With the flag off, a tracer of ``jax.vmap`` or ``jax.jvp`` for a 64-bit NumPy array has a 32-bit type.  Once the
+    flag is on, operations would see the array itself.
     """
-    held: Any = value
-    while isinstance(held, Tracer):
-        held = getattr(held, "primal", getattr(held, "val", None))
-    hides = held is not value and getattr(held, "dtype", None) in WIDE and held.dtype != value.dtype
-    return jax.numpy.copy(value) if hides else value
+    inner: Any = value
+    while isinstance(inner, Tracer):
+        inner = getattr(inner, "primal", getattr(inner, "val", None))
+    hides_wide = inner is not value and getattr(inner, "dtype", None) in WIDE and inner.dtype != value.dtype
+    return jax.numpy.copy(value) if hides_wide else value
 
 
 def leave(block: Any) -> None:
-    """Put back, once more, what a block of ``jax.enable_x64`` has set, however far it has come."""
+    """Restore again what a context of ``jax.enable_x64`` has set, even if entering it was interrupted."""
     try:
         block.__exit__(None, None, None)
-    except AttributeError:  # it does not know yet what was set before
+    except AttributeError:  # it has not read the previous setting yet
         _by_default().__exit__(None, None, None)
 
 
 @functools.cache
 def _by_default() -> Any:
-    """A block of ``jax.enable_x64`` that was entered in a thread in which nothing was set."""
+    """A context of ``jax.enable_x64`` that was entered in a thread without a setting of its own."""
     block = jax.enable_x64(True)
 
     def enter() -> None:
@@ -231,62 +229,62 @@ def _by_default() -> Any:
 
 
 def is_evaluating(trace: Any) -> bool:
-    """Whether operations under ``trace`` simply run: nothing is being traced."""
+    """Whether operations under ``trace`` run, and nothing is traced."""
     return trace is None or type(trace) is type(evaluating_trace())
 
 
 def is_staging(trace: Any) -> bool:
-    """Whether operations under ``trace`` are written down for XLA, as under ``jax.jit``."""
+    """Whether operations under ``trace`` are staged for XLA, as under ``jax.jit``."""
     return isinstance(trace, _staging_trace())
 
 
 @functools.cache
 def _staging_trace() -> type:
     """The class of the trace under which ``jax.jit`` runs a function."""
-    kept: list[type] = []
+    classes: list[type] = []
     with eval_context(), jax.check_tracer_leaks(False):
-        jax.eval_shape(lambda x: kept.append(type(current_trace())), np.zeros(1, np.float32))
-    return kept[0]
+        jax.eval_shape(lambda x: classes.append(type(current_trace())), np.zeros(1, np.float32))
+    return classes[0]
 
 
-#: what ``jax.config`` reads by two more calls
+#: read directly, which saves two calls in ``jax.config``
 _debug_nans: Any = jax.debug_nans
 _debug_infs: Any = jax.debug_infs
 
 
 def checks_each_primitive() -> bool:
-    """Whether JAX looks for NaNs or infinities in what each primitive gives; every operation of a tensor asks."""
+    """Whether JAX checks each primitive's results for NaNs or infinities.  Every operation on tensors calls this."""
     return _debug_nans.value or _debug_infs.value
 
 
 def folds_constants() -> bool:
-    """Whether what depends on no traced value is computed immediately (``jax.ensure_compile_time_eval``)."""
+    """Whether operations without traced operands are computed at once (``jax.ensure_compile_time_eval``)."""
     config: Any = jax.config
     return config.eager_constant_folding
 
 
 @functools.cache
 def staged_number() -> Any:
-    """A tracer of JAX's own staging, good for nothing but to be found inside another one.
+    """A tracer of JAX's own staging, only to be found inside tracers of ours.
 
-    ``jax.closure_convert`` makes arguments of the closed-over values that may be differentiated, and takes for such
-    what holds one of JAX's own tracers (JAX: custom_derivatives.py, _maybe_perturbed).
+    ``jax.closure_convert`` turns closed-over values that may be differentiated into arguments; it recognises them by
+    JAX's own tracers inside (JAX: custom_derivatives.py, _maybe_perturbed).
     """
-    kept: list[Any] = []
+    tracers: list[Any] = []
     with eval_context(), jax.check_tracer_leaks(False):
-        jax.make_jaxpr(kept.append)(np.float32(0))
-    return kept[0]
+        jax.make_jaxpr(tracers.append)(np.float32(0))
+    return tracers[0]
 
 
 def copied(value: Any) -> Any:
-    """A JAX array with the numbers that a NumPy array (or number) has now, whatever is being traced."""
+    """A JAX array with the current numbers of a NumPy array or number, whatever is being traced."""
     with eval_context():
         # jax.numpy.array compiles a program for each shape
         return jax.device_put(np.array(value)) if isinstance(value, np.ndarray) else jax.numpy.array(value)
 
 
 def is_concrete(value: Any) -> bool:
-    """True where the numbers of ``value`` are known now: an array, a scalar, or a tracer that can tell."""
+    """Whether the numbers of ``value`` are known: it is an array, a scalar, or a tracer that knows its value."""
     return not isinstance(value, Tracer) or value.to_concrete_value() is not None
 
 
@@ -315,7 +313,7 @@ def jax_primitives() -> Any:
 
 
 def exported_name(primitive: Primitive) -> str:
-    """Where JAX exports a primitive: ``primitives.sin_p`` of ``jax.extend.core``, or ``lax.sin_p``."""
+    """The name under which JAX exports a primitive: ``primitives.sin_p`` of ``jax.extend.core``, or ``lax.sin_p``."""
     namespaces = [("primitives", primitives), ("lax", jax.lax)]
     return next(
         f"{prefix}.{name}"
@@ -326,13 +324,13 @@ def exported_name(primitive: Primitive) -> str:
 
 
 def name_of(prim: Any) -> str:
-    """The name of a primitive or region, marked where it is also that of another primitive, one that JAX exports."""
-    taken = isinstance(prim, Primitive) and exported_primitives().get(prim.name, prim) is not prim
-    return f"{prim.name}'" if taken else prim.name
+    """The name of a primitive or region, marked with a prime if JAX exports another primitive with that name."""
+    is_ambiguous = isinstance(prim, Primitive) and exported_primitives().get(prim.name, prim) is not prim
+    return f"{prim.name}'" if is_ambiguous else prim.name
 
 
 def all_primitives() -> dict[str, Primitive]:
-    """Every primitive that JAX exports, and those that have been recorded or have got a rule, by name."""
+    """Every primitive that JAX exports, has been recorded or has a rule of the user's, by name."""
     if not _by_name:
         _by_name.update(exported_primitives())
     return _by_name
@@ -351,21 +349,21 @@ def primitive(name: str) -> Primitive:
 
 
 def remember_primitive(prim: Primitive) -> None:
-    """Make a primitive that JAX does not export (it arrived in a recording) findable by its name."""
+    """Remember a primitive that JAX does not export, so that it is found by its name."""
     all_primitives().setdefault(prim.name, prim)
 
 
 @functools.cache
 def _mapping_trace() -> type:
     """The class of the trace under which ``jax.vmap`` runs a function."""
-    kept: list[type] = []
+    classes: list[type] = []
     with eval_context(), jax.check_tracer_leaks(False):
-        jax.vmap(lambda x: kept.append(type(current_trace())))(np.zeros(1, np.float32))
-    return kept[0]
+        jax.vmap(lambda x: classes.append(type(current_trace())))(np.zeros(1, np.float32))
+    return classes[0]
 
 
 def when_mapped(prim: Primitive, call: Callable[[Sequence[Any], dict[str, Any]], Any]) -> None:
-    """Let ``call(args, params)`` stand in for a primitive wherever ``jax.vmap`` meets it."""
+    """Replace a primitive by ``call(args, params)`` under ``jax.vmap``."""
     bind = functools.partial(type(prim).bind_with_trace, prim)
 
     def bind_with_trace(trace: Any, args: Sequence[Any], avals: Any, params: dict[str, Any], /) -> Any:
@@ -378,26 +376,26 @@ def when_mapped(prim: Primitive, call: Callable[[Sequence[Any], dict[str, Any]],
 
 
 def is_effectful(effects: Any) -> bool:
-    """Whether running it has an effect; reading a mapped axis, which JAX lists as one, has none."""
+    """Whether there are effects, not counting the read of a mapped axis, which JAX lists as one."""
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in effects)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # JAX's extensions
 
-#: the base class of primitives that bring their own rules (``VJPHiPrimitive`` before JAX 0.12), and the zero tangent
-#: or cotangent that such rules take and give
+#: the base class of primitives with rules of their own (``VJPHiPrimitive`` before JAX 0.12), and the zero tangent or
+#: cotangent of such rules
 HiPrim: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive  # type: ignore[attr-defined]
 HiZero: Any = hijax.Zero
 
 
 def register_type(kind: type, type_of: Callable[[Any], Any]) -> None:
-    """Tell JAX the type of values of a class: it looks some up by their class even where they are tracers."""
+    """Register the type of values of a class with JAX, which looks up some by class even for tracers."""
     hijax.register_hitype(kind, type_of)  # type: ignore[attr-defined]
 
 
 def is_high(primitive: Any, types: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether a call is one of JAX's extensions or has some inside; JAX runs what they compute in their place."""
+    """Whether a call is or contains one of JAX's extensions, which JAX expands."""
     return primitive.is_high(*types, **params)
 
 
@@ -427,9 +425,9 @@ def is_literal(atom: Any) -> bool:
 
 
 def wrapped_function(thunk: Any) -> Any:
-    """The wrapped user function inside the memoised thunk of a custom rule, or None where it is not found.
+    """The wrapped user function inside the memoised thunk of a custom rule, or None if it is not found.
 
-    JAX hides it in a closure; what is found serves only to tell rules apart, and the thunk itself does so too.
+    JAX hides it in a closure.  It only identifies the rule, which the thunk itself would do too.
     """
     pending, seen = [getattr(thunk, "f", None)], 0
     while pending and seen < 16:
@@ -448,7 +446,7 @@ def wrapped_function(thunk: Any) -> Any:
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """``(num_consts, num_carry)`` of a scan equation; JAX 0.12 says it in a tree (``ft_in``) instead of two ints."""
+    """``(num_consts, num_carry)`` of a scan equation; JAX 0.12 has a tree (``ft_in``) instead of two ints."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()
@@ -460,7 +458,7 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def bind_custom_jvp(trace: Any, prim: Any, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: Any) -> Any:
-    """Hand a ``jax.custom_jvp`` call on to ``trace`` as it came."""
+    """Pass a ``jax.custom_jvp`` call on to ``trace`` unchanged."""
     if trace is None:
         with set_trace(None):
             return fun.call_wrapped(*args)
@@ -471,7 +469,7 @@ def bind_custom_jvp(trace: Any, prim: Any, fun: Any, jvp: Any, args: Sequence[An
 def bind_custom_vjp(
     trace: Any, prim: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], out_trees: Any, symbolic_zeros: Any
 ) -> Any:
-    """Hand a ``jax.custom_vjp`` call on to ``trace`` as it came."""
+    """Pass a ``jax.custom_vjp`` call on to ``trace`` unchanged."""
     if trace is None:
         with set_trace(None):
             return fun.call_wrapped(*args)
@@ -481,10 +479,10 @@ def bind_custom_vjp(
         )
 
 
-def settle_outputs(fun: Any, rule: Any) -> None:
-    """Where a custom rule has run, make its function look as if it had not.
+def reset_function(fun: Any, rule: Any) -> None:
+    """If a custom rule has run, reset its function as if that had not run.
 
-    JAX takes the structure of the outputs from the one of the two that ran, and complains where both did.
+    JAX takes the structure of the outputs from whichever of the two ran, and complains if both did.
     """
     try:
         ran = [store.val for store in rule.stores if store is not None]
@@ -496,21 +494,21 @@ def settle_outputs(fun: Any, rule: Any) -> None:
                 store.reset()
 
 
-def emptied(rule: Any) -> Any:
-    """A custom rule as if it had not run, so that it can run again: JAX lets each store its outputs only once."""
+def reset_rule(rule: Any) -> Any:
+    """Reset a custom rule so that it can run again; JAX lets it store its outputs only once."""
     for store in rule.stores:
         if store is not None:
             store.reset()
     return rule
 
 
-def outcome(rule: Any) -> Callable[[], None]:
-    """What stores again what running a custom rule (or None) has stored: its backward rule reads it there."""
+def stored_outputs(rule: Any) -> Callable[[], None]:
+    """A function that restores what a run of a custom rule (or None) has stored for its backward rule."""
     stored: list[tuple[Any, Any]] = []
     for store in getattr(rule, "stores", ()):
         try:
             stored.append((store, store.val))
-        except Exception:  # nothing is stored there, which JAX says by a private class
+        except Exception:  # a private class: the store is empty
             continue
 
     def write() -> None:
@@ -521,8 +519,8 @@ def outcome(rule: Any) -> Callable[[], None]:
     return write
 
 
-def settled(value: Any) -> Any:
-    """A value of which everything is known as JAX hands it on: a number with its dtype, an array as it is now."""
+def as_passed_on(value: Any) -> Any:
+    """A known value as JAX passes it on: a number with its dtype, an array with its current elements."""
     if isinstance(value, jax.Array | jax.ref.Ref):
         return value
     value = np.array(value) if isinstance(value, np.ndarray) else value
@@ -531,14 +529,14 @@ def settled(value: Any) -> Any:
 
 
 def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
-    """The jaxpr of a ``shard_map`` call, and its results in the form that JAX takes them back, to be updated."""
-    kept: list[Any] = []
+    """The jaxpr of a ``shard_map`` call, and its results in the form that JAX expects, to be updated."""
+    results: list[Any] = []
 
     def call(*xs: Any) -> list[Any]:
-        kept.append(current_trace().process_shard_map(primitive, fun, xs, **params))
-        return list(kept[0])
+        results.append(current_trace().process_shard_map(primitive, fun, xs, **params))
+        return list(results[0])
 
-    return jax.make_jaxpr(call)(*map(typeof, args)), kept[0]
+    return jax.make_jaxpr(call)(*map(typeof, args)), results[0]
 
 
 def is_inexact(type: ShapedArray) -> bool:
@@ -552,7 +550,7 @@ def _is_inexact(dtype: Any) -> bool:
 
 
 def strong(type: ShapedArray) -> ShapedArray:
-    """``type`` without its weak-type mark."""
+    """``type`` as a strong type."""
     return type.update(weak_type=False) if type.weak_type else type
 
 
@@ -562,7 +560,7 @@ def is_reference(type: Any) -> bool:
 
 
 def varying_axes(type: ShapedArray) -> tuple[str, ...]:
-    """The axes of a mesh along which a part of an array varies, by its type."""
+    """The mesh axes along which the shards of an array differ, by its type."""
     manual = getattr(type, "mat", None)
     return tuple(sorted(manual.varying)) if manual is not None else ()
 
@@ -570,11 +568,11 @@ def varying_axes(type: ShapedArray) -> tuple[str, ...]:
 def bind_remat(
     function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any
 ) -> Sequence[Any]:
-    """Run a flat function that closes over no values as one block of JAX's that is recomputed when differentiated."""
+    """Run a flat function that closes over no values as a ``remat`` block of JAX's."""
     jaxpr = jax.make_jaxpr(function)(*args)
-    if jaxpr.consts:  # of graphs inside the block; they become arguments too
-        held, count, inner = jaxpr.consts, len(jaxpr.consts), jaxpr.jaxpr
-        args = [*held, *args]
+    if jaxpr.consts:  # those of graphs inside the block; they become arguments too
+        count, inner = len(jaxpr.consts), jaxpr.jaxpr
+        args = [*jaxpr.consts, *args]
         jaxpr = jax.make_jaxpr(lambda *xs: eval_jaxpr(inner, xs[:count], *xs[count:]))(*args)
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
@@ -582,11 +580,11 @@ def bind_remat(
 
 
 def symbolic_zero(type: ShapedArray) -> Any:
-    """JAX's zero tangent or cotangent of a value of this type, as rules that are told of zeros get it."""
+    """JAX's symbolic zero tangent or cotangent for a value of this type."""
     return jax.custom_derivatives.SymbolicZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
 
 
 def zero_tangent(value: Any) -> Any:
-    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros where it is not inexact."""
+    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros if it is not inexact."""
     dtype = tangent_dtype(value.dtype)
     return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else jax.numpy.zeros(value.shape, dtype)

@@ -1,4 +1,4 @@
-"""From a call's arguments to the flat values that a transformation works on, and the checks on the way."""
+"""Flattening and checking the arguments of a transformed function."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, copied, is_reference, tangent_dty
 
 Argnums = int | Sequence[int]
 
-#: how many of the leaves in which two structures differ are named
+#: the most leaves that an error names where two structures differ
 _SHOWN = 6
 
 
@@ -27,7 +27,7 @@ def check_function(fun: Any, what: str) -> None:
       TypeError: ``fun`` is no function.
     """
     if not callable(fun):
-        called = f"\nWay out: hand over the function itself, {what}(f)(x) and not {what}(f(x))."
+        called = f"\nWay out: pass the function itself, {what}(f)(x) and not {what}(f(x))."
         raise TypeError(
             f"{what} takes a function, got {errors.shown(fun)} of type {type(fun).__name__}."
             f"{called if isinstance(fun, jax.Array | np.ndarray | float) else ''}"
@@ -36,7 +36,7 @@ def check_function(fun: Any, what: str) -> None:
 
 @frozen(eq=False)
 class Leaves:
-    """The flat values of a pytree, where each stood, and the way back."""
+    """The flat values of a pytree, their paths, and its structure."""
 
     values: list[Any]
     paths: list[str]
@@ -79,8 +79,8 @@ def flattened(tree: Any, name: str, what: str) -> tuple[list[Any], Any]:
     except (SystemError, RecursionError, ValueError) as error:
         if not isinstance(error, ValueError) or isinstance(error.__cause__, RecursionError):
             raise errors.PytreeError(
-                f"{what}: {name} is nested without end or too deep: a list, tuple or dict that contains itself, or "
-                "thousands of them one inside of the other. Way out: pass the arrays in a flat list."
+                f"{what}: {name} is nested too deeply: a list, tuple or dict contains itself, or thousands of them "
+                "are inside each other. Way out: pass the arrays in a flat list."
             ) from error
         if not isinstance(error.__cause__, TypeError):
             raise
@@ -91,7 +91,7 @@ def flattened(tree: Any, name: str, what: str) -> tuple[list[Any], Any]:
 
 
 class _Paths(Sequence[str]):
-    """Paths of the leaves, worked out when an error message wants one."""
+    """Paths of the leaves, computed when an error message needs one."""
 
     def __init__(self, tree: Any, name: str, count: int):
         self.tree, self.name, self.size = tree, name, count
@@ -119,7 +119,7 @@ def _as_value(value: Any, path: Callable[[], str], what: str) -> Any:
             value.dtype.kind in "USV" and value.dtype.names is None and not _known_dtype(value.dtype)
         ):
             raise errors.not_an_array(path(), value, what)
-        # a copy, so that a later write to the NumPy array changes nothing here
+        # a copy, which later writes to the NumPy array do not change
         return copied(value)
     if type(value) is int and not -(1 << 31) <= value < 1 << 31:
         try:
@@ -166,65 +166,65 @@ def argnums_tuple(argnums: Any, what: str) -> tuple[int, ...]:
     return (numbers,) if isinstance(numbers, int) else numbers
 
 
-def positions(given: Any, name: str, what: str) -> tuple[int, ...] | None:
-    """The positions that a parameter such as ``static_argnums`` names, as a tuple; None stays.
+def positions(argnums: Any, name: str, what: str) -> tuple[int, ...] | None:
+    """A parameter such as ``static_argnums`` as a tuple of ints, or None.
 
     Raises:
       TypeError: it is neither an int nor several of them.
     """
-    if given is None:
+    if argnums is None:
         return None
     try:
-        numbers = _one_or_several(given)
+        numbers = _one_or_several(argnums)
     except TypeError:
-        raise TypeError(f"{what}: {name} must be an int or several of them, got {errors.shown(given)}.") from None
+        raise TypeError(f"{what}: {name} must be an int or several of them, got {errors.shown(argnums)}.") from None
     return (numbers,) if isinstance(numbers, int) else numbers
 
 
-def _one_or_several(given: Any) -> int | tuple[int, ...]:
+def _one_or_several(argnums: Any) -> int | tuple[int, ...]:
     """An int (an array without axes counts as one), or the ints of an iterable."""
     try:
-        return operator.index(given)
+        return operator.index(argnums)
     except TypeError:
-        return tuple([operator.index(i) for i in _entries(given)])
+        return tuple([operator.index(i) for i in _entries(argnums)])
 
 
-def _entries(given: Iterable[Any]) -> tuple[Any, ...]:
+def _entries(entries: Iterable[Any]) -> tuple[Any, ...]:
     """The entries of an iterable that names arguments.
 
     Raises:
       TypeError: it has more entries than any call has arguments, as an endless generator does.
     """
-    entries = tuple(islice(given, _MOST + 1))
-    if len(entries) > _MOST:
+    first = tuple(islice(entries, _MOST + 1))
+    if len(first) > _MOST:
         raise TypeError(f"more than {_MOST} entries")
-    return entries
+    return first
 
 
 #: more arguments than any call has
 _MOST = 1 << 16
 
 
-def names(given: Any, name: str, what: str) -> tuple[str, ...] | None:
-    """The names that a parameter such as ``static_argnames`` gives, as a tuple; None stays.
+def names(argnames: Any, name: str, what: str) -> tuple[str, ...] | None:
+    """A parameter such as ``static_argnames`` as a tuple of strings, or None.
 
     Raises:
       TypeError: it is neither a string nor several of them.
     """
-    if given is None:
+    if argnames is None:
         return None
-    several = isinstance(given, Iterable) and not isinstance(given, str)
+    several = isinstance(argnames, Iterable) and not isinstance(argnames, str)
     try:
-        given_names: tuple[Any, ...] = _entries(given) if several else (given,)
+        as_tuple: tuple[Any, ...] = _entries(argnames) if several else (argnames,)
     except TypeError:
-        given_names = (None,)
-    if not all(isinstance(x, str) for x in given_names):
-        raise TypeError(f"{what}: {name} must be a string or several of them, got {errors.shown(given)}.")
-    return given_names
+        as_tuple = (None,)
+    if not all(isinstance(x, str) for x in as_tuple):
+        raise TypeError(f"{what}: {name} must be a string or several of them, got {errors.shown(argnames)}.")
+    return as_tuple
 
 
 def check_reduce_axes(reduce_axes: Sequence[Any], what: str) -> None:
-    """Refuse axes to reduce over: the parameter is there for callers of JAX's functions, which refuse them, too.
+    """Refuse axes to reduce over, as JAX does; the parameter is there for JAX's callers.
 
     Raises:
       NotImplementedError: there are some.
@@ -238,7 +238,7 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
 
     Raises:
       PositionError: a position is out of range.
-      ValueError: a position is given twice.
+      ValueError: a position is repeated.
     """
     resolved = []
     for i in argnums:
@@ -267,8 +267,8 @@ def matching(
 ) -> list[Any]:
     """The leaves of ``tree``, which must have the structure ``pattern`` and be (co)tangents of values of ``types``.
 
-    Those of integers are of type ``float0``; with ``integers="own"`` they are integers of the same type, as in the
-    transpose of a linear function, and with "any" whatever has the same shape, for they are not read.
+    Those of integers have dtype ``float0``; with ``integers="own"`` the same integer dtype, as in the transpose of a
+    linear function, and with "any" any dtype, since they are not read.
 
     Raises:
       MismatchError: the structures differ, or a leaf has another shape or dtype than its counterpart's (co)tangent.
@@ -289,13 +289,13 @@ def matching(
 
 
 def _differences(pattern: Any, treedef: Any) -> str:
-    """The leaves of two structures that only one of them has."""
+    """A message on the leaves that only one of two structures has."""
     try:
         trees = [t.unflatten(range(t.num_leaves)) for t in (pattern, treedef)]
-        of, given = ({tree_util.keystr(path) for path, _ in tree_util.tree_flatten_with_path(t)[0]} for t in trees)
-    except Exception:  # a node of the user's that takes no numbers
+        expected, got = ({tree_util.keystr(path) for path, _ in tree_util.tree_flatten_with_path(t)[0]} for t in trees)
+    except Exception:  # the user's node class does not accept numbers
         return ""
-    parts = {"missing": of - given, "not expected": given - of}
+    parts = {"missing": expected - got, "not expected": got - expected}
     return "".join(
         f"\n  {name}: {', '.join(path or 'the bare value' for path in sorted(paths)[:_SHOWN])}"
         for name, paths in parts.items()
@@ -304,15 +304,15 @@ def _differences(pattern: Any, treedef: Any) -> str:
 
 
 def sole_cotangent(cts: Sequence[Any], tree: Any, what: str) -> Any:
-    """The one cotangent that a function was called with.
+    """The cotangent with which a pull-back was called.
 
     Raises:
       TypeError: it was called with none, or with several.
     """
     if len(cts) != 1:
         raise TypeError(
-            f"{what} takes one argument, the cotangent of the whole output, and got {len(cts)}. "
-            f"Give one pytree of the output's structure {tree}."
+            f"{what} takes one argument, the cotangent of the output, and got {len(cts)}. "
+            f"Pass one pytree with the output's structure {tree}."
         )
     return cts[0]
 

@@ -9,9 +9,9 @@ from fgrad.graph.graph import Graph as FlatGraph
 
 
 def graph_by_name(core: FlatGraph, groups: Sequence[Sequence[str]], out_name: str) -> Graph:
-    """The graph of one result that takes a dict for each group of names; its flat inputs stand in the order of these.
+    """A graph with one result that takes a dict for each group of names, in the order of its flat inputs.
 
-    The names of a group are sorted, as JAX takes the items of a dict.
+    The names of a group are sorted, as JAX sorts the items of a dict.
     """
     args = tuple([dict.fromkeys(names, 0) for names in groups])
     names = tuple([name for group in groups for name in group])

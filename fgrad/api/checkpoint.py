@@ -1,4 +1,4 @@
-"""Rematerialisation: ``checkpoint`` keeps a block's inputs instead of its intermediates, and recomputes these later."""
+"""Rematerialisation: ``checkpoint`` saves a block's inputs instead of its intermediates, and recomputes these later."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -28,14 +28,14 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> Any:
-    """``fun`` with rematerialisation: a backward pass keeps its inputs only and recomputes the intermediates.
+    """``fun`` with rematerialisation: a backward pass saves only its inputs and recomputes the intermediates.
 
     Arguments:
       fun: takes and returns pytrees of arrays.  Left out, ``checkpoint`` returns a decorator.
-      prevent_cse: keep the compiler from merging the second computation with the first, which would undo the saving.
-        Inside ``scan`` it is not needed, and False is faster.
-      policy: which intermediates may be kept after all; see ``checkpoint_policies``.
-      static_argnums, static_argnames: arguments handed to ``fun`` as they are, not traced.
+      prevent_cse: keep the compiler from merging the recomputation with the first computation, which would undo the
+        saving.  Inside ``scan`` it is not needed, and False is faster.
+      policy: which intermediates may be saved after all; see ``checkpoint_policies``.
+      static_argnums, static_argnames: arguments passed to ``fun`` unchanged, not traced.
 
     Returns:
       A function with the same results and derivatives.
@@ -77,35 +77,35 @@ def checkpoint(
         dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
         named = {name: x for name, x in kwargs.items() if name not in named_statics}
         flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
-        kept: list[Leaves] = []
+        outputs: list[Leaves] = []
 
-        def on(values: Sequence[Any]) -> Any:
+        def on_values(values: Sequence[Any]) -> Any:
             new, new_named = flat.unflatten(values)
-            called = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
-            return fun(*called, **{**kwargs, **new_named})
+            new_args = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
+            return fun(*new_args, **{**kwargs, **new_named})
 
         def flat_fun(*tracers: Any) -> list[Any]:
-            out = leaves(on(tracers), "output", "checkpoint: the function's output")
-            kept.append(out)
+            out = leaves(on_values(tracers), "output", "checkpoint: the function's output")
+            outputs.append(out)
             return out.values
 
         trace = current_trace()
         if is_evaluating(trace):
-            out, tree = flattened(on([*map(_array, flat.values)]), "output", "checkpoint: the function's output")
+            out, tree = flattened(on_values([*map(_array, flat.values)]), "output", "checkpoint: the function's output")
             return tree_util.tree_unflatten(tree, [_array(x) for x in out])
-        # a recording runs the function in a recording of its own, which may know values; any other trace knows types
+        # a recording runs the function in an inner recording, which may know values; other traces know only types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
         body, lifted = trace.inner(flat_fun, flat.values, range(len(types))) if recording else stage(flat_fun, types)
         values = [*flat.values, *lifted]
         params = {"body": body, "policy": policy, "barrier": False if any(cse) else None}
-        return kept.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
+        return outputs.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
 
     return checkpointed
 
 
 def _array(value: Any) -> Any:
-    """A number, or NumPy's array of numbers, as the array that it is where the function is traced."""
+    """A number or a NumPy array as a JAX array, which it would be if the function were traced."""
     numbers = isinstance(value, bool | int | float | complex | np.generic | np.ndarray)
     return copied(value) if numbers and typeof(value).dtype != jax.dtypes.float0 else value
 
@@ -115,7 +115,7 @@ remat = checkpoint
 
 
 def _emit(trace: Any, op: Op, values: Sequence[Any]) -> Sequence[Any]:
-    """Apply ``op`` where it belongs: in the innermost recording that some value is part of, or under JAX's trace."""
+    """Apply ``op`` in the innermost recording that has one of the values, or under JAX's trace."""
     while isinstance(trace, Recorder) and not trace.records(values):
         trace = trace.parent
     if isinstance(trace, Recording):
@@ -125,10 +125,10 @@ def _emit(trace: Any, op: Op, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """``x``, a pytree of arrays, under a name by which a policy may keep it.
+    """``x``, a pytree of arrays, with a name by which a policy can save it.
 
     Raises:
-      TypeError: ``name`` is no string, or something in ``x`` no array.
+      TypeError: ``name`` is not a string, or something in ``x`` is not an array.
 
     >>> import fgrad, jax.numpy as jnp
     >>> fgrad.checkpoint_name(jnp.array(1.0), "activations")
@@ -196,7 +196,7 @@ class _Either:
 
 @frozen
 class _NamesOrOffload:
-    """Keep values of some names, and those of others in another memory."""
+    """Save values with some names, and offload those with others."""
 
     saved: frozenset[str]
     offloaded: frozenset[str]
@@ -204,7 +204,7 @@ class _NamesOrOffload:
     destination: str
 
     def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
-        # JAX's own, for its answer says where to: it must be one that JAX knows too
+        # JAX's own policy, because JAX must know the answer, which has the memory kinds
         policy = jax.checkpoint_policies.save_and_offload_only_these_names(
             names_which_can_be_saved=[*self.saved], names_which_can_be_offloaded=[*self.offloaded],
             offload_src=self.source, offload_dst=self.destination,
@@ -214,7 +214,7 @@ class _NamesOrOffload:
 
 @frozen
 class _OffloadDots:
-    """Keep products without batch dimensions, in another memory."""
+    """Offload products without batch dimensions."""
 
     source: str
     destination: str
@@ -273,7 +273,7 @@ class _Policies:
         offload_dst: str,
     ) -> Callable[..., Any]:
         """Keep values of the first names; move those of the others from one memory ("device") to another
-        ("pinned_host") and back when they are wanted; keep nothing else."""
+        ("pinned_host") and back when they are needed; keep nothing else."""
         saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
         if both := saved & offloaded:
             raise ValueError(f"A value can be saved or offloaded, not both; named for both: {sorted(both)}.")

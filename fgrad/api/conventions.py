@@ -1,8 +1,8 @@
-"""Two conventions for gradients with respect to complex numbers, and the way from one to the other.
+"""The two conventions for gradients with respect to complex numbers.
 
 NOTE [Complex gradients]
-For a real function of ``z = x + iy`` JAX, HIPS/autograd and the functional layer give ``df/dx - i df/dy``; PyTorch and
-``fgrad.torch`` give its conjugate ``df/dx + i df/dy``, the direction of steepest ascent.
+For a real function of ``z = x + iy``, JAX, HIPS/autograd and the functional layer return ``df/dx - i df/dy``; PyTorch
+and ``fgrad.torch`` return its conjugate ``df/dx + i df/dy``, the direction of steepest ascent.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ from fgrad.api.arguments import flattened
 
 
 def swap_convention(gradients: Any) -> Any:
-    """Gradients of JAX's convention in PyTorch's, or the other way round: each complex leaf conjugated.
+    """Convert gradients from JAX's convention to PyTorch's or back, by conjugating complex leaves.
 
     Arguments:
-      gradients: a pytree of arrays or numbers; real ones stay as they are.
+      gradients: a pytree of arrays or numbers; real ones are unchanged.
 
     Returns:
       The same pytree in the other convention; applied twice it is the identity.

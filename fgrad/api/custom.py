@@ -1,7 +1,7 @@
 """Functions with their own derivative: ``custom_jvp`` and ``custom_vjp``.
 
-They are JAX's classes of these names, which every JAX transformation and fgrad's recorder know, with each rule wrapped
-in a check of what it returns.
+They wrap JAX's classes of the same names, which all JAX transformations and fgrad's recorder know, and check what each
+rule returns.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ class custom_jvp:
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      nondiff_argnums, nondiff_argnames: arguments that are no arrays; the rule gets them first.
+      nondiff_argnums, nondiff_argnames: arguments that are not arrays; the rule gets them first.
 
     Raises, when called:
-      MissingCustomRuleError: no rule has been given.
-      RuleTypeError: the rule returned no pair, or a tangent of another structure, shape or dtype than the output's.
+      MissingCustomRuleError: no rule has been defined.
+      RuleTypeError: the rule did not return a pair, or a tangent has another structure, shape or dtype than the output.
 
     >>> import fgrad, jax.numpy as jnp
     >>> @fgrad.custom_jvp
@@ -61,7 +61,7 @@ class custom_jvp:
         )
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
-        """Give the rule: ``jvp(*nondiff_args, primals, tangents)`` returns ``(output, tangent of the output)``.
+        """Define the rule: ``jvp(*nondiff_args, primals, tangents)`` returns ``(output, tangent of the output)``.
 
         With ``symbolic_zeros`` a tangent may be a ``SymbolicZero`` instead of an array.  Returns ``jvp``.
         """
@@ -78,7 +78,7 @@ class custom_jvp:
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Give the rule argument by argument: ``jvps[i](tangent, output, *primals)``, None for a zero derivative."""
+        """Define the rule argument by argument: ``jvps[i](tangent, output, *primals)``, None for a zero derivative."""
         if self._inner.nondiff_argnums:
             raise TypeError("defjvps does not take nondiff_argnums; give the whole rule with defjvp.")
 
@@ -111,11 +111,11 @@ class custom_vjp:
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      nondiff_argnums, nondiff_argnames: arguments that are no arrays; ``bwd`` gets them first.
+      nondiff_argnums, nondiff_argnames: arguments that are not arrays; ``bwd`` gets them first.
 
     Raises, when called:
-      MissingCustomRuleError: no rule has been given.
-      RuleTypeError: ``fwd`` returned no pair, or ``bwd`` no tuple with a cotangent (or None) of each argument's
+      MissingCustomRuleError: no rule has been defined.
+      RuleTypeError: ``fwd`` did not return a pair, or ``bwd`` a tuple with a cotangent (or None) of each argument's
         structure, shape and dtype.
 
     >>> import fgrad, jax.numpy as jnp
@@ -150,7 +150,7 @@ class custom_vjp:
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Give the rule.
+        """Define the rule.
 
         Arguments:
           fwd: takes the function's arguments; returns ``(output, residuals)``.
@@ -171,8 +171,8 @@ class custom_vjp:
                 if not isinstance(pair, tuple | list) or len(pair) != 2:
                     raise errors.bad_custom_rule("fwd", name, "output", "a pair (output, residuals)", _describe(pair))
             flattened(pair[1], "residuals", f"The fwd rule of {name!r}")
-            taken = tuple([x for i, x in enumerate(args) if i not in nondiff])
-            return pair[0], (_types_of(taken), pair[1])
+            differentiable = tuple([x for i, x in enumerate(args) if i not in nondiff])
+            return pair[0], (_types_of(differentiable), pair[1])
 
         @functools.wraps(bwd)
         def checked_bwd(*args: Any) -> Any:
@@ -194,7 +194,7 @@ class custom_vjp:
 
 @contextlib.contextmanager
 def _rule(rule: str, name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """A block in which a rule of the user's runs, whose errors say so."""
+    """A context for a user's rule, whose errors are marked as the rule's."""
     try:
         yield
     except Exception as error:
@@ -203,7 +203,7 @@ def _rule(rule: str, name: str, function: Callable[..., Any]) -> Iterator[None]:
 
 
 def zero_tangent_of(x: Any) -> Any:
-    """The zero tangent of an array: ``float0`` where it is an integer or boolean."""
+    """The zero tangent of an array: ``float0`` if it is integer or boolean."""
     dtype = tangent_dtype(typeof(x).dtype)
     shape = typeof(x).shape
     return np.zeros(shape, dtype) if dtype == jax.dtypes.float0 else jax.numpy.zeros(shape, dtype)
@@ -214,26 +214,26 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def _checked_pair(result: Any, name: str) -> Any:
-    """What a forward-mode rule returned, if it is a pair of an output and its tangent."""
+    """The result of a forward-mode rule, checked to be a pair of an output and its tangent."""
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise errors.bad_custom_rule("jvp", name, "output", "a pair (output, tangent of the output)", _describe(result))
     out, tangent = result
     of = f"The jvp rule of {name!r}"
     flat, tree = flattened(out, "the output", of)
-    given, given_tree = flattened(tangent, "the tangent output", of)
-    if tree != given_tree:
+    flat_tangent, tangent_tree = flattened(tangent, "the tangent output", of)
+    if tree != tangent_tree:
         raise errors.bad_custom_rule(
-            "jvp", name, "the tangent output", f"the output's structure {tree}", str(given_tree)
+            "jvp", name, "the tangent output", f"the output's structure {tree}", str(tangent_tree)
         )
-    for i, (x, t) in enumerate(zip(flat, given, strict=True)):
+    for i, (x, t) in enumerate(zip(flat, flat_tangent, strict=True)):
         if is_inexact(typeof(x)):
             path = "tangent" + tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0])
-            given[i] = _fitting(t, typeof(x), "jvp", name, path)
-    return out, tree_util.tree_unflatten(tree, given)
+            flat_tangent[i] = _fitting(t, typeof(x), "jvp", name, path)
+    return out, tree_util.tree_unflatten(tree, flat_tangent)
 
 
 def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -> Any:
-    """A (co)tangent, checked against the type of its primal; a Python number takes that dtype."""
+    """A (co)tangent, checked against the type of its primal; a Python number gets its dtype."""
     expected = ShapedArray(primal.shape, tangent_dtype(primal.dtype))
     if isinstance(value, SymbolicZero):
         got: Any = value.aval
@@ -260,7 +260,7 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
 @tree_util.register_static
 @frozen
 class _Types:
-    """The structure and types of a function's arguments, carried among the residuals."""
+    """The structure and types of a function's arguments, stored with the residuals."""
 
     tree: Any
     types: tuple[ShapedArray, ...]
@@ -268,12 +268,12 @@ class _Types:
 
 def _types_of(args: tuple[Any, ...]) -> _Types:
     flat, tree = tree_util.tree_flatten(args)
-    # with symbolic_zeros a leaf is an object that holds the value
+    # with symbolic_zeros a leaf is an object with the attribute ``value``
     return _Types(tree, tuple([typeof(x.value if hasattr(x, "perturbed") else x) for x in flat]))
 
 
 def _checked_cotangents(cts: Any, types: _Types, name: str) -> Any:
-    """What a backward rule returned, if it fits the arguments; None stands for the zeros of a whole subtree."""
+    """The result of a backward rule, checked against the arguments; None stands for zeros, also of a subtree."""
     args = tree_util.tree_unflatten(types.tree, types.types)
     flattened(cts, "output", f"The bwd rule of {name!r}")
     if not isinstance(cts, tuple | list) or len(cts) != len(args):

@@ -1,8 +1,9 @@
-"""Finite differences: the numbers that derivatives are checked against, and the search for kinks.
+"""Finite differences, to check derivatives and to find kinks.
 
 NOTE [Kinks]
 Where a function is smooth, its slopes from the left and from the right over a step h differ by about h times its
-curvature, so the difference shrinks with h.  At a kink it stays, at a jump it grows.  Two steps tell the cases apart.
+curvature, so the difference shrinks with h.  At a kink it stays the same, at a jump it grows.  Two step sizes tell the
+cases apart.
 """
 
 import itertools
@@ -14,12 +15,12 @@ import jax
 import numpy as np
 from attrs import frozen
 
-#: per precision: the step for central differences, and the tolerance on what they give
+#: per precision: the step for central differences, and their tolerance
 _STEPS = {"float64": 1e-5, "float32": 5e-3, "float16": 6e-2, "bfloat16": 2e-1}
 _TOLERANCES = {"float64": 1e-5, "float32": 5e-3, "float16": 5e-2, "bfloat16": 2e-1}
 #: how much smaller the second step is
 SHRINK = 8
-#: how many elements are searched one by one for the guilty one
+#: the most elements that are searched one by one for the faulty one
 MOST_ELEMENTS = 512
 
 Flat = Callable[[Sequence[Any]], list[Any]]
@@ -98,26 +99,26 @@ def slopes(function: Flat, values: Sequence[Any], direction: Sequence[np.ndarray
     """The slopes of ``function`` at ``values``."""
     here = [wide(y) for y in function(list(values))]
 
-    def at(h: float) -> list[np.ndarray]:
+    def at_step(h: float) -> list[np.ndarray]:
         moved = [jax.numpy.asarray(wide(x) + h * t, x.dtype) for x, t in zip(values, direction, strict=True)]
         return [wide(y) for y in function(moved)]
 
     near_step = step / SHRINK
-    up, down, near_up, near_down = at(step), at(-step), at(near_step), at(-near_step)
-    over = [
+    up, down, near_up, near_down = at_step(step), at_step(-step), at_step(near_step), at_step(-near_step)
+    differences = [
         [(b - a) / h for a, b in zip(first, second, strict=True)]
         for first, second, h in (
             (down, up, 2 * step), (near_down, near_up, 2 * near_step), (here, up, step), (down, here, step),
             (here, near_up, near_step), (near_down, here, near_step),
         )
     ]  # fmt: skip
-    return Slopes(*over, [np.abs(y) for y in here])  # type: ignore[call-arg]
+    return Slopes(*differences, [np.abs(y) for y in here])  # type: ignore[call-arg]
 
 
 def kink_in(
     measured: Slopes, tolerance: float, step: float, unit: float
 ) -> tuple[int, tuple[int, ...], Any, Any] | None:
-    """Where the slopes show a kink (see the NOTE): output, index in it, left and right slope; the worst one."""
+    """The worst kink (see NOTE [Kinks]): output, index in it, left and right slope."""
     worst = None
     worst_gap = 0.0
     for k, (right, left, near_right, near_left, size) in enumerate(

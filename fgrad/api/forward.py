@@ -72,7 +72,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     except errors.ReferenceArgumentError:
         return jvp_of_references(jvp, fun, tuple(primals), tuple(tangents), has_aux)
     types = flat.types
-    given = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
+    flat_tangents = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,
@@ -80,53 +80,56 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         Call(fun, "jvp", flat.tree, range(len(primals))),
     )
     plan: _Plan = called.recorded.cached(("jvp", called.kind), lambda graph: _jvp_plan(graph, *called.kind))
-    live = [stripped(t) for t, type in zip(given, types, strict=True) if is_inexact(type)]
+    live = [stripped(t) for t, type in zip(flat_tangents, types, strict=True) if is_inexact(type)]
     outs = plan.program([*called.recorded.values, *live])
     output, aux = called.outputs(outs)
-    leaf_tangents = [zero(t) if k is None else outs[k] for k, t in zip(plan.at, plan.out_types, strict=True)]
+    leaf_tangents = [zero(t) if k is None else outs[k] for k, t in zip(plan.results, plan.out_types, strict=True)]
     tangent = called.out.unflatten(leaf_tangents)
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
 @frozen(eq=False)
 class _Plan:
-    """A program from inputs and tangents to outputs, aux and tangents; ``at``: where each output's tangent stands."""
+    """A program from inputs and tangents to outputs, aux and tangents.
+
+    ``results`` has the index of each output's tangent among these, None for zero.
+    """
 
     program: Program
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     out_types: tuple[ShapedArray, ...]
 
 
 def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
-    joint, at = pushed(graph, outputs, inputs)
+    joint, results = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
-    return _Plan(Program.of(joint), tuple([None if k is None else m + k for k in at]), graph.out_types[:outputs])
+    return _Plan(Program.of(joint), tuple([None if k is None else m + k for k in results]), graph.out_types[:outputs])
 
 
 def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
     """The graph of values and of the tangents of the first ``outputs`` outputs, along the first ``inputs`` inputs.
 
-    With it, for each of those outputs, which of the tangents that follow the values is its own, None for zero.
+    Also, for each of those outputs, the index of its tangent among those after the values, None for zero.
     """
     joint = jvp_pass.jvp(graph, inexact_inputs(graph.in_types, inputs))
     m = len(graph.outputs)
     builder = Builder(joint.graph.in_types)
     outs = builder.splice(joint.graph, builder.inputs)
     tangents: list[int] = []
-    at: list[int | None] = []
+    results: list[int | None] = []
     for k in range(outputs):
         result = joint.results[k]
-        at.append(None if result is None else len(tangents))
+        results.append(None if result is None else len(tangents))
         if result is not None:
             tangents.append(weak_as(builder, outs[m + result], graph.out_types[k]))
-    return simplify(builder.finish([*outs[:m], *tangents])), tuple(at)
+    return simplify(builder.finish([*outs[:m], *tangents])), tuple(results)
 
 
 @boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of ``fun(*primals)`` and its derivative there, as a linear function from tangents to tangents.
 
-    Unlike ``jvp`` it computes what does not depend on the tangents once, however often the linear function is called.
+    Unlike ``jvp``, it computes what does not depend on the tangents only once for all calls of the linear function.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
@@ -135,7 +138,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     Returns:
       ``(output, jvp_fun)``, or ``(output, jvp_fun, aux)``.  ``jvp_fun(*tangents)`` takes one tangent per primal.  It is
-      a pytree whose leaves are what it keeps, so it may be returned from and given to ``jit``.
+      a pytree whose leaves are its residuals, so it can be passed to and returned from ``jit``.
 
     Raises:
       TypeError, MismatchError: as for ``jvp``.
@@ -164,7 +167,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     known = run(program.halves.known, called.recorded.values)
     count = len(known) - program.halves.num_residuals
     push = Pushforward(
-        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree
     )
     jvp_fun = tree_util.Partial(push, list(known[count:]))
     output, aux = called.outputs(known[:count])
@@ -176,19 +179,18 @@ class Pushforward:
     """The linear function that ``linearize`` returns, without its residuals; equal for equal structure."""
 
     graph: Graph
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
     in_tree: Any
     out_tree: Any
 
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
-        given = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
-        live = [stripped(x) for x, t in zip(given, self.in_types, strict=True) if is_inexact(t)]
+        flat_tangents = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
+        live = [stripped(x) for x, t in zip(flat_tangents, self.in_types, strict=True) if is_inexact(t)]
         outputs = run(self.graph, [*residuals, *live])
-        return tree_util.tree_unflatten(
-            self.out_tree, [zero(t) if k is None else outputs[k] for k, t in zip(self.at, self.out_types, strict=True)]
-        )
+        leaves = [zero(t) if k is None else outputs[k] for k, t in zip(self.results, self.out_types, strict=True)]
+        return tree_util.tree_unflatten(self.out_tree, leaves)
 
     def __repr__(self) -> str:
         return f"Pushforward({self.in_tree} -> {self.out_tree})"
@@ -199,24 +201,24 @@ class LinearSplit:
     """A function's graph cut for forward mode: values and residuals first, then from tangents to tangents."""
 
     halves: Halves
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
 
 
 def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
     """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves."""
-    joint, at = pushed(graph, outputs, inputs)
+    joint, results = pushed(graph, outputs, inputs)
     m = len(graph.outputs)
     halves = partition(
         joint, range(len(graph.in_types), len(joint.in_types)), [k >= m for k in range(len(joint.outputs))]
     )
-    return LinearSplit(halves, at, graph.in_types[:inputs], graph.out_types[:outputs])
+    return LinearSplit(halves, results, graph.in_types[:inputs], graph.out_types[:outputs])
 
 
 @boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[[Any], Any]:
-    """The transpose of a linear function, worked out from types alone: ``fun`` is never evaluated.
+    """The transpose of a linear function, derived from types alone: ``fun`` is never evaluated.
 
     Arguments:
       fun: linear in all its arguments: from floating-point or complex arrays to such arrays, or from integers to
@@ -258,9 +260,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         [*types, *graph.out_types],
         lambda i: path_of(primals, i, "primals") if i < len(types) else out.paths[i - len(types)],
     )
-    transposed, at = transpose(graph, range(len(types)), range(len(graph.outputs)))
+    transposed, results = transpose(graph, range(len(types)), range(len(graph.outputs)))
     transposed = simplify(transposed)
-    backward = Transposed(transposed, at, tuple(types), graph.out_types, in_tree, out.tree)
+    backward = Transposed(transposed, results, tuple(types), graph.out_types, in_tree, out.tree)
     return tree_util.Partial(backward, lifted)
 
 
@@ -269,7 +271,7 @@ class Transposed:
     """The function that ``linear_transpose`` returns, without the values that the linear function closes over."""
 
     graph: Graph
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
     in_tree: Any
@@ -283,7 +285,7 @@ class Transposed:
         cotangents = run(self.graph, [*lifted, *map(stripped, flat)])
         outs = [
             with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else cotangents[k], t)
-            for k, t in zip(self.at, self.in_types, strict=True)
+            for k, t in zip(self.results, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, outs)
 

@@ -1,4 +1,4 @@
-"""The arguments of a graph: their types, taken from examples, and values made to fit them."""
+"""The arguments of a graph: their types, from examples, and the conversion of values to these types."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, as_typed, copied, primitive, tang
 
 
 def type_of(x: Any, path: str) -> ShapedArray:
-    """The type of an example argument; nothing else of it is used."""
+    """The type of an example argument."""
     if isinstance(x, jax.ShapeDtypeStruct | ShapedArray):
         return _canonical(x)
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
@@ -22,7 +22,7 @@ def type_of(x: Any, path: str) -> ShapedArray:
 
 
 def _canonical(x: Any) -> ShapedArray:
-    """The type of an abstract example, 64 bits wide only where JAX allows that."""
+    """The type of an abstract example, with 64 bits only if JAX allows that."""
     if x.dtype == jax.dtypes.float0:
         return ShapedArray(x.shape, x.dtype)
     return ShapedArray(x.shape, jax.dtypes.canonicalize_dtype(x.dtype, allow_extended_dtype=True), bool(x.weak_type))
@@ -36,14 +36,14 @@ def tangent_of(x: Any) -> jax.ShapeDtypeStruct:
 def fitted(value: Any, kind: ShapedArray, path: str) -> Any:
     """A value with exactly the type of its input: only weakness is adapted, and Python numbers to the dtype.
 
-    Where JAX has no 64-bit types, an input of 64 bits takes the 32-bit array that JAX makes.
+    If JAX has no 64-bit types, an input of 64 bits accepts the 32-bit array that JAX makes.
     """
     narrow = jax.dtypes.canonicalize_dtype(kind.dtype, allow_extended_dtype=True)
     if narrow == kind.dtype:
         return _fitted(value, kind, path)
     if isinstance(value, Tracer | jax.Array | np.ndarray):
-        given = typeof(as_typed(value))
-        if given.dtype in (kind.dtype, narrow) and given.shape == kind.shape:
+        got = typeof(as_typed(value))
+        if got.dtype in (kind.dtype, narrow) and got.shape == kind.shape:
             return with_x64(jax.numpy.asarray, as_typed(value), kind.dtype)
     return with_x64(_fitted, value, kind, path)
 

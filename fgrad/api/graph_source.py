@@ -7,7 +7,7 @@ from jax import tree_util
 
 from fgrad.graph.graph import Graph
 from fgrad.graph.python_source import program
-from fgrad.graph.python_values import Held, container, identifier
+from fgrad.graph.python_values import Constants, container, identifier
 from fgrad.record.stager import stage_closed
 from fgrad.run.executable import run
 
@@ -19,17 +19,17 @@ def python_program(
     ``out_tree``."""
     if not name.isidentifier():
         raise ValueError(f"a function cannot be called {name!r}")
-    held = Held(constants)
+    table = Constants(constants)
     args, kwargs = tree_util.tree_unflatten(in_tree, range(in_tree.num_leaves))
-    parameters, inputs, left = [], [], list(names)
+    parameters, inputs, remaining = [], [], list(names)
     for arg in args:
-        texts, parameter = _paths(arg, left, parameters)
+        texts, parameter = _paths(arg, remaining, parameters)
         parameters.append(parameter)
         inputs += texts
     if kwargs:
         parameters.append("*")
     for key in sorted(kwargs):
-        texts, parameter = _paths(kwargs[key], left, parameters, key)
+        texts, parameter = _paths(kwargs[key], remaining, parameters, key)
         parameters.append(parameter)
         inputs += texts
 
@@ -37,23 +37,23 @@ def python_program(
         text = container(out_tree, outs)
         if text is not None:
             return text
-        return f"jax.tree.unflatten({held('out_tree', out_tree, 'the structure of the result')}, [{', '.join(outs)}])"
+        return f"jax.tree.unflatten({table('out_tree', out_tree, 'the structure of the result')}, [{', '.join(outs)}])"
 
-    call_of = lambda core: lambda *args: run(core, args)  # noqa: E731
-    return program(graph, parameters, inputs, names, result, held, call_of, stage_closed, name)
+    to_callable = lambda core: lambda *args: run(core, args)  # noqa: E731
+    return program(graph, parameters, inputs, names, result, table, to_callable, stage_closed, name)
 
 
-def _paths(arg: Any, left: list[str], taken: Sequence[str], key: str | None = None) -> tuple[list[str], str]:
-    """The expressions of the leaves of an argument, and the name of its parameter; their names leave ``left``."""
+def _paths(arg: Any, remaining: list[str], parameters: Sequence[str], key: str | None = None) -> tuple[list[str], str]:
+    """The expressions of an argument's leaves, whose names are taken from ``remaining``, and its parameter's name."""
     path_leaves = tree_util.tree_flatten_with_path(arg)[0]
     suffixes = [tree_util.keystr(path) for path, _ in path_leaves]
-    names = [left.pop(0) for _ in path_leaves]
+    names = [remaining.pop(0) for _ in path_leaves]
     base = key
     if base is None:
         fits = bool(names) and all(name.endswith(suffix) for name, suffix in zip(names, suffixes, strict=True))
-        base = unique = identifier(names[0].removesuffix(suffixes[0])) if fits else f"arg{len(taken)}"
+        base = unique = identifier(names[0].removesuffix(suffixes[0])) if fits else f"arg{len(parameters)}"
         count = 1
-        while unique in taken:
+        while unique in parameters:
             count += 1
             unique = f"{base}_{count}"
         base = unique

@@ -1,4 +1,4 @@
-"""The graph of a function as a value: to read, compare, draw, save, differentiate and run."""
+"""The graph of a function as a value that can be read, compared, drawn, saved, differentiated and run."""
 
 import html
 import io
@@ -27,7 +27,7 @@ from fgrad.graph.graph import Const, Graph as FlatGraph, Node
 from fgrad.graph.outline import CompileCost, Outline, compile_cost, outline
 from fgrad.graph.saving import File, dump, encoded, read
 from fgrad.graph.text import render
-from fgrad.graph.values import Values, made_by, replaced
+from fgrad.graph.values import Values, replaced, replacement_of
 from fgrad.jaxcore import ShapedArray, with_x64_for
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.simplify import simplify
@@ -41,16 +41,16 @@ SHOWN_NODES = 60
 
 @frozen
 class Graph:
-    """The graph of a function: an immutable value with inputs, nodes and outputs, which is called as the function was.
+    """The graph of a function: an immutable value with inputs, nodes and outputs, which is called like the function.
 
-    Graphs are equal, and hash equal, when they do the same operations on the same constants and take and return the
+    Graphs are equal, and hash equal, if they have the same operations on the same constants and take and return the
     same pytrees; source lines and names of inputs do not count.  ``make_graph`` makes one, ``load`` reads one.
 
     Attributes:
       core: the flat graph.
       in_tree: the structure of ``(args, kwargs)``.
       out_tree: the structure of the result.
-      names: the path of every flat input, for people.
+      names: the path of every flat input, for display.
       out_names: the name of every flat output: ``loss``, ``d loss / d params['w']``.
 
     >>> import fgrad, jax.numpy as jnp
@@ -140,7 +140,7 @@ class Graph:
         """
         return tree_util.tree_unflatten(self.out_tree, run(self.core, self._flat(args, kwargs)))
 
-    # the names by which JAX calls a function; without them it would print the graph
+    # for JAX's messages, which would otherwise print the graph
     __name__ = "Graph"
     __code__: Any = __call__.__code__
 
@@ -198,30 +198,30 @@ class Graph:
         pushed = make_graph(lambda primals, tangents: jvp(self, primals, tangents))
         derived = with_x64_for(self.in_types, pushed, primals, tangents)
         names, out_names = [
-            (*given, *[f"tangent of {name}" for name in given]) for given in (self.names, self.out_names)
+            (*primals, *[f"tangent of {name}" for name in primals]) for primals in (self.names, self.out_names)
         ]
         return evolve(derived, names=names, out_names=out_names)
 
     def simplify(self) -> "Graph":
-        """An equal function with no more nodes: common sub-expressions, trivial algebra and dead code are gone."""
+        """An equivalent graph without common sub-expressions, trivial algebra and dead code."""
         return Graph(simplify(self.core), self.in_tree, self.out_tree, self.names, self.out_names)
 
     def replace(
         self, what: str | int | Mapping[str | int, Any], by: Callable[..., Any] | None = None, *of: str | int
     ) -> "Graph":
-        """The graph with values replaced: whoever reads one reads what a function makes of it.
+        """The graph with values replaced by functions of them.
 
         Arguments:
-          what: the name or number of a value (see ``values``), or a dict from such to functions.
+          what: the name or number of a value (see ``values``), or a dict from these to functions.
           by: a function of the value, or of the values named by ``of``, with a result of the value's shape and dtype.
             ``jax.lax.stop_gradient`` cuts, ``lambda h: h.clip(-1, 1)`` clips; another operation on the same operands is
             ``graph.replace("h", jnp.sin, "z")``.
-          of: what ``by`` reads, where that is not the value itself; values made no later than it.
+          of: the values that ``by`` reads instead of the value itself, none computed after it.
 
         Raises:
-          KeyError: no value has this name; the message lists those like it.
+          KeyError: no value has this name; the message lists similar ones.
           TypeError: the function's result has another type than the value.
-          ValueError: a value that ``by`` should read is made too late.
+          ValueError: a value that ``by`` should read is computed too late.
 
         >>> def f(x):
         ...     h = jax.numpy.sin(x)
@@ -240,21 +240,21 @@ class Graph:
                 raise TypeError(f"replace: a value is named by a string or its number, not by {errors.shown(name)}")
             if not callable(function):
                 raise TypeError(
-                    f"{errors.shown(name)} is replaced by a function of the value, and not by {errors.shown(function)}"
+                    f"{errors.shown(name)} is replaced by a function of the value, not by {errors.shown(function)}"
                 )
             number = values.number(name)
             reads = [values.number(x) for x in of] or [number]
             for i in reads:
                 if i > number:
-                    raise ValueError(f"{values[i].name} is made after {values[number].name}, which is to be made of it")
-            replacements[number] = made_by(self.core, partial(_staged, function), number, reads)
+                    raise ValueError(f"{values[i].name} is computed after {values[number].name}, which reads it")
+            replacements[number] = replacement_of(self.core, partial(_staged, function), number, reads)
         return evolve(self, core=replaced(self.core, replacements))
 
     def diff(self, other: "Graph") -> Difference:
-        """What is different in another graph: aligned by structure, printed as a unified diff with names and lines.
+        """The differences to another graph: aligned by structure, printed as a unified diff with names and lines.
 
         Returns:
-          A record with ``removed``, ``added`` and ``changed`` lines, false where the graphs are equal.
+          A record with ``removed``, ``added`` and ``changed`` lines; false if the graphs are equal.
 
         >>> one, other = [make_graph(lambda x: f(x) * x)(1.0) for f in (jax.numpy.sin, jax.numpy.cos)]
         >>> bool(one.diff(one)), [(a.node.primitive, b.node.primitive) for a, b in one.diff(other).changed]
@@ -265,11 +265,11 @@ class Graph:
         return difference(self.core, other.core, (self.names, other.names))
 
     def outline(self) -> Outline:
-        """What repeats: blocks of operations, how often, and their lines; false where nothing does."""
+        """The repeated blocks of operations, how often each repeats, and their lines; false if nothing repeats."""
         return outline(self.core)
 
     def compile_cost(self) -> CompileCost:
-        """What compiling this graph will cost, as ``fgrad.compile_cost`` says it of a function."""
+        """The cost of compiling this graph, as ``fgrad.compile_cost`` for a function."""
         return compile_cost(self.core)
 
     def check(self) -> "Graph":
@@ -320,7 +320,7 @@ class Graph:
     def to_html(
         self, path: "drawing.Path | None" = None, title: str = "graph", args: Sequence[Any] | None = None
     ) -> str:
-        """One HTML page with the drawing and the listing, also written to ``path``; it loads nothing from anywhere.
+        """A self-contained HTML page with the drawing and the listing, also written to ``path``.
 
         With ``args``, the arguments of a call, a click on a box also shows the numbers of its values.
         """
@@ -336,19 +336,19 @@ class Graph:
         )
 
     def to_python(self, name: str = "program", constants: dict[str, Any] | None = None) -> str:
-        """Source that runs: a function called ``name`` that takes and returns what the graph does.
+        """Source of a function called ``name`` with the graph's arguments and results.
 
-        ``make_graph`` of that function, at the same types, gives an equal graph again.  Variables have the user's
-        names, and a comment says the line that each operation comes from.
+        ``make_graph`` of that function, for the same types, returns an equal graph.  Variables have the user's names,
+        and a comment has the line of each operation.
 
         Arguments:
-          name: what the function is called.
-          constants: a dict that takes what has no source, by name: constants of more than a dozen elements, callbacks,
-            calls with custom rules.  The source reads it as a global variable ``constants``.  Without one, functions
-            with custom rules are written out, as functions of their own.
+          name: the name of the function.
+          constants: a dict to which whatever has no source is added by name: constants of more than a dozen elements,
+            callbacks, calls with custom rules.  The source reads it as a global variable ``constants``.  Without one,
+            functions with custom rules are written out, as functions of their own.
 
         Raises:
-          ValueError: something has no source, and there is no dict to take it; the message names it.
+          ValueError: something has no source, and there is no dict for it; the message names it.
 
         >>> def f(x):
         ...     h = jax.numpy.sin(x)
@@ -362,15 +362,15 @@ class Graph:
         return python_program(self.core, self.in_tree, self.out_tree, self.names, name, constants)
 
     def to_json(self) -> str:
-        """The JSON document that ``save`` writes; arrays stand in it by their fingerprints."""
+        """The JSON document that ``save`` writes, with fingerprints for arrays."""
         return json.dumps({**encoded(self.core)[0], "extra": self._extra()}, indent=1)
 
     def save(self, path: File) -> None:
         """Write the graph to one file of JSON and arrays (no pickle), which ``load`` reads.
 
         Raises:
-          GraphFileError: something in the graph has no place in a file: a Python callback, a traced value, a
-            sharding, or a pytree class other than tuple, list and dict; the message names it.
+          GraphFileError: something in the graph cannot be saved: a Python callback, a traced value, a sharding, or a
+            pytree class other than tuple, list and dict; the message names it.
 
         >>> file = io.BytesIO()
         >>> graph = make_graph(lambda p: p["w"] * 2.0)({"w": 1.0})
@@ -411,7 +411,7 @@ class Graph:
         return self
 
     def __reduce__(self) -> Any:
-        # the trees go as pytrees of numbers, so that pickle can find the user's own classes
+        # the trees as pytrees of numbers, so that pickle finds the user's own classes
         trees = [tree_util.tree_unflatten(t, range(t.num_leaves)) for t in (self.in_tree, self.out_tree)]
         file = io.BytesIO()
         dump(self.core, file)
@@ -424,19 +424,18 @@ def _unpickled(data: bytes, in_tree: Any, out_tree: Any, names: tuple[str, ...],
 
 
 def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Graph]:
-    """A function that gives the graph of ``fun`` for arguments of some types.
+    """A function that returns the graph of ``fun`` for arguments of some types.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      static_argnums: which positional arguments are part of the program rather than inputs of the graph; the graph is
-        then called without them.
+      static_argnums: the positional arguments that are part of the program and not inputs of the graph, which is then
+        called without them.
 
     Returns:
-      A function of the same arguments; arrays, numbers and ``jax.ShapeDtypeStruct`` will do, since only their types
-      count.
+      A function of the same arguments: arrays, numbers or ``jax.ShapeDtypeStruct``, since only their types count.
 
     Raises:
-      NotConcreteError: ``fun`` asks for the number behind a value (``if x > 0``); the message names the line.
+      NotConcreteError: ``fun`` needs the number behind a value (``if x > 0``); the message names the line.
       ArgumentTypeError: an argument or result is not made of arrays; the message names its path.
 
     >>> import jax.numpy as jnp
@@ -455,8 +454,8 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
         dynamic = tuple([x for i, x in enumerate(args) if i not in fixed])
         flat, in_tree = flattened((dynamic, kwargs), "arguments", "make_graph")
-        every = argument_names(fun, args, kwargs)
-        names = tuple(chain.from_iterable([each for i, each in enumerate(every) if i not in fixed]))
+        by_argument = argument_names(fun, args, kwargs)
+        names = tuple(chain.from_iterable([paths for i, paths in enumerate(by_argument) if i not in fixed]))
         types = [type_of(x, name) for x, name in zip(flat, names, strict=True)]
         out_trees = []
 
@@ -476,7 +475,7 @@ def make_graph(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 
 
 def flat_function(graph: FlatGraph, names: tuple[str, ...], out_names: tuple[str, ...]) -> Graph:
-    """The graph of a function of separate arrays that gives a tuple of arrays."""
+    """The graph of a function of separate arrays that returns a tuple of arrays."""
     ins, outs = [(0,) * n for n in (len(graph.in_types), len(graph.outputs))]
     return Graph(graph, tree_util.tree_structure((ins, {})), tree_util.tree_structure(outs), names, out_names)
 

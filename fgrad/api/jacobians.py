@@ -213,7 +213,7 @@ def _jacobian(
 
 
 def _nested(called: Called, flat: Leaves, blocks: Sequence[Any], single: bool, mode: "_Forward | _Reverse") -> Any:
-    """The blocks, which come for each inexact output and input, in JAX's nesting; zeros of integers for the others."""
+    """The blocks, one per inexact output and input, in JAX's nesting, with zeros for the others."""
     rest = iter(blocks)
     rows = []
     for out in called.out.types:
@@ -231,7 +231,7 @@ def _zeros(out: ShapedArray, t: ShapedArray, like: ShapedArray) -> Any:
 
 def _program(function: Callable[..., Any], types: Sequence[ShapedArray], rows: Graph) -> Callable[..., Any]:
     """A flat function that maps ``rows`` over an identity, as a program."""
-    if calls_python(rows):  # rules that ask for numbers: there are some while it runs, and none on types
+    if calls_python(rows):  # rules that need concrete numbers cannot be staged
         return lambda values: function(*values)
     return Program.of(simplify(stage_closed(function, types)))
 
@@ -254,11 +254,11 @@ class _Forward:
 
     @staticmethod
     def like(out: ShapedArray, _: ShapedArray) -> ShapedArray:
-        """The type whose dtype and weakness a block takes."""
+        """The type whose dtype and weakness a block has."""
         return out
 
     def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
-        """The program of the outputs and then the blocks, for each inexact output and input."""
+        """The program of the outputs, followed by a block for each inexact output and input."""
         cut = linear_split(graph, outputs, inputs)
         wrt = [cut.in_types[i] for i in inexact_inputs(cut.in_types, inputs)]
         sizes = [math.prod(t.shape) for t in wrt]
@@ -268,10 +268,10 @@ class _Forward:
             count = len(graph.outputs)
             columns = _over_identity(lambda ts: evaluate(cut.halves.unknown, [*known[count:], *ts]), wrt, chunk_size)
             pieces = []
-            for at, out in zip(cut.at, cut.out_types, strict=True):
+            for result, out in zip(cut.results, cut.out_types, strict=True):
                 if not is_inexact(out):
                     continue
-                block = None if at is None or not columns else jax.numpy.moveaxis(columns[at], 0, -1)
+                block = None if result is None or not columns else jax.numpy.moveaxis(columns[result], 0, -1)
                 pieces += _pieces(
                     block, out, wrt, sizes, -1, lambda t, out=out: (*out.shape, *t.shape), lambda _, out=out: out
                 )
@@ -304,26 +304,26 @@ class _Reverse:
 
     @staticmethod
     def like(_: ShapedArray, t: ShapedArray) -> ShapedArray:
-        """The type whose dtype and weakness a block takes."""
+        """The type whose dtype and weakness a block has."""
         return t
 
     def blocks(self, graph: Graph, outputs: int, inputs: int, chunk_size: int | None) -> Callable[..., Any]:
-        """The program of the outputs and then the blocks, for each inexact output and input."""
+        """The program of the outputs, followed by a block for each inexact output and input."""
         cut = split(graph, outputs, inputs)
-        of = [t for t in cut.out_types if is_inexact(t)]
-        sizes = [math.prod(t.shape) for t in of]
+        outs = [t for t in cut.out_types if is_inexact(t)]
+        sizes = [math.prod(t.shape) for t in outs]
         wrt = inexact_inputs(cut.in_types, inputs)
 
         def function(*ins: Any) -> list[Any]:
             known = evaluate(cut.halves.known, ins)
             count = len(graph.outputs)
-            rows = _over_identity(lambda cts: evaluate(cut.halves.unknown, [*known[count:], *cts]), of, chunk_size)
+            rows = _over_identity(lambda cts: evaluate(cut.halves.unknown, [*known[count:], *cts]), outs, chunk_size)
             columns = []
             for i in wrt:
-                at, t = cut.at[i], cut.in_types[i]
-                block = None if at is None or not rows else rows[at]
-                columns.append(_pieces(block, t, of, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
-            return [*known[:count], *(column[k] for k in range(len(of)) for column in columns)]
+                result, t = cut.results[i], cut.in_types[i]
+                block = None if result is None or not rows else rows[result]
+                columns.append(_pieces(block, t, outs, sizes, 0, lambda o, t=t: (*o.shape, *t.shape), lambda _, t=t: t))
+            return [*known[:count], *(column[k] for k in range(len(outs)) for column in columns)]
 
         return _program(function, graph.in_types, cut.halves.unknown)
 
@@ -340,7 +340,7 @@ def _pieces(
     block: Any, like: ShapedArray, parts: Sequence[ShapedArray], sizes: Sequence[int], axis: int,
     shape: Callable[[ShapedArray], tuple[int, ...]], type: Callable[[ShapedArray], ShapedArray],
 ) -> list[Any]:  # fmt: skip
-    """``whole`` cut along ``axis`` into pieces of ``sizes``, each in the shape and dtype of its block; None is zero."""
+    """``block`` cut along ``axis`` into pieces of ``sizes``, each with its own shape and type; None is zero."""
     pieces = []
     start = 0
     for part, size in zip(parts, sizes, strict=True):

@@ -13,34 +13,34 @@ from fgrad.api.arguments import check_function, leaves
 from fgrad.api.checkpoint import checkpoint
 from fgrad.jaxcore import is_concrete, is_inexact, typeof
 
-#: how many steps, or stretches of steps, are kept at each level
+#: how many steps, or groups of steps, are saved at each level
 BASE = 16
 
 State = tuple[Any, Any]
 
 
 def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, *, max_steps: int) -> Any:
-    """``lax.while_loop`` with a bound on its steps, so that reverse mode goes through it, under ``jit`` too.
+    """``lax.while_loop`` with a bound on its steps, so that it has a reverse mode, also under ``jit``.
 
-    The steps are grouped by sixteen, these groups by sixteen, and so on.  Of each group that was reached the first
-    state is kept, and the others are computed again where backward comes to it: memory is that of some
-    ``16 * log16(max_steps)`` states, and each step is computed ``log16(max_steps)`` times more often.  Groups that are
-    not reached cost a test.
+    The steps are grouped by sixteen, these groups by sixteen, and so on.  The first state of each group that is reached
+    is saved, and the others are recomputed in the backward pass: this takes the memory of some
+    ``16 * log16(max_steps)`` states, and computes each step ``log16(max_steps)`` times more often.  Groups that are not
+    reached cost a test.
 
     Arguments:
-      cond: from the state, a pytree of arrays, to whether another step is to be made, one boolean.
+      cond: from the state, a pytree of arrays, to a boolean: whether to take another step.
       body: from the state to the next one, of the same structure, shapes and types.
       init: the first state.
-      max_steps: how many steps are made at most, a Python int.
+      max_steps: the maximal number of steps, a Python int.
 
     Returns:
-      The last state.  Where ``cond`` still holds after ``max_steps`` steps and the numbers are not known yet (under
+      The last state.  If ``cond`` still holds after ``max_steps`` steps and the numbers are not known yet (under
       ``jit`` and ``vmap``), all its inexact numbers are NaN.
 
     Raises:
       LoopBoundError: ``cond`` still holds after ``max_steps`` steps.
-      MismatchError: ``body`` gives another structure, shape or type than it was given.
-      ValueError: ``max_steps`` is no positive int.
+      MismatchError: ``body`` returns another structure, shape or type than it takes.
+      ValueError: ``max_steps`` is not a positive int.
 
     >>> import fgrad
     >>> def root(a):  # Newton's method
@@ -55,13 +55,13 @@ def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     check_function(body, "bounded_while: body")
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(
-            f"bounded_while: max_steps is the most steps that are made, a positive int; got {errors.shown(max_steps)}."
+            f"bounded_while: max_steps is the maximal number of steps, a positive int; got {errors.shown(max_steps)}."
         )
     first = leaves(init, "init", "bounded_while")
     init = first.unflatten([jnp.asarray(x, typeof(x).dtype) for x in first.values])
     _check(jax.eval_shape(body, init), init)
 
-    def going(state: State) -> Any:
+    def continues(state: State) -> Any:
         carry, count = state
         return jnp.logical_and(cond(carry), count < max_steps)
 
@@ -71,23 +71,23 @@ def bounded_while(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: 
 
     reached = 1
     while reached < max_steps:
-        step = checkpoint(functools.partial(_repeated, going, step))
+        step = checkpoint(functools.partial(_repeated, continues, step))
         reached *= BASE
-    last, _ = lax.cond(going((init, 0)), step, lambda state: state, (init, jnp.asarray(0)))
+    last, _ = lax.cond(continues((init, 0)), step, lambda state: state, (init, jnp.asarray(0)))
     return _marked(last, cond(last), max_steps)
 
 
-def _repeated(going: Callable[[State], Any], step: Callable[[State], State], state: State) -> State:
+def _repeated(continues: Callable[[State], Any], step: Callable[[State], State], state: State) -> State:
     """``BASE`` steps, or fewer if the loop ends earlier."""
 
     def one(state: State, _: None) -> tuple[State, None]:
-        return lax.cond(going(state), step, lambda state: state, state), None
+        return lax.cond(continues(state), step, lambda state: state, state), None
 
     return lax.scan(one, state, None, length=BASE)[0]
 
 
 def _marked(last: Any, too_few: Any, max_steps: int) -> Any:
-    """The last state, if the loop has come to its end."""
+    """The last state, marked or refused if the loop has not ended."""
     if is_concrete(too_few):
         if too_few:
             raise errors.loop_bound(max_steps)

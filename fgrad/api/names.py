@@ -1,4 +1,4 @@
-"""What the arguments and the results of a function are called: ``params['w'][0]``, ``d loss / d params['w'][0]``."""
+"""Names for the arguments and results of a function: ``params['w'][0]``, ``d loss / d params['w'][0]``."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,19 +9,19 @@ from jax import tree_util
 
 from fgrad.graph.source import is_hidden
 
-#: the attribute of a derived function that says what it is a derivative of
+#: the attribute of a derived function with its ``Differentiation``
 _MARK = "__differentiation__"
 Path = tuple[Any, ...]
 
 
 @frozen
 class Differentiation:
-    """What a derived function differentiates, and where the derivative stands in its result.
+    """What a derived function differentiates, and the layout of its result.
 
     Attributes:
       fun: the function that is differentiated.
       argnums: the positions of the arguments it is differentiated in.
-      single: whether ``argnums`` was one position, so that the derivative is no tuple.
+      single: whether ``argnums`` was one position, so the derivative is not a tuple.
       has_aux: ``fun`` also returns auxiliary data.
       with_value: the value comes first.
     """
@@ -34,13 +34,13 @@ class Differentiation:
 
 
 def marked(derived: Callable[..., Any], differentiation: Differentiation) -> Callable[..., Any]:
-    """The derived function, which now says what it differentiates."""
+    """The derived function, marked with what it differentiates."""
     derived.__dict__[_MARK] = differentiation
     return derived
 
 
 def differentiation_of(fun: Callable[..., Any]) -> Differentiation | None:
-    """What a function differentiates; not what ``functools.wraps`` copied to a function of the user's."""
+    """What a function differentiates; a mark that ``functools.wraps`` copied to a user's function does not count."""
     code = getattr(fun, "__code__", None)
     return getattr(fun, _MARK, None) if code is None or is_hidden(code) else None
 
@@ -51,7 +51,7 @@ def differentiation_of(fun: Callable[..., Any]) -> Differentiation | None:
 
 def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[list[str]]:
     """The readable path of every leaf, argument by argument, keywords last: ``x``, ``params['w'][0]``, ``args[2]``."""
-    names = _given_names(fun, args)
+    names = _graph_input_names(fun, args)
     if names is None:
         try:
             parameters = list(inspect.signature(fun).parameters.values())
@@ -64,7 +64,7 @@ def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return names + [_paths(kwargs[name], name) for name in sorted(kwargs)]
 
 
-def _given_names(fun: Callable[..., Any], args: Sequence[Any]) -> list[list[str]] | None:
+def _graph_input_names(fun: Callable[..., Any], args: Sequence[Any]) -> list[list[str]] | None:
     """The names of a graph's inputs, argument by argument, if ``fun`` is a graph or a derivative of one."""
     while (differentiation := differentiation_of(fun)) is not None:
         fun = differentiation.fun
@@ -111,9 +111,9 @@ def _named(fun: Callable[..., Any], args: Sequence[Any], paths: Sequence[Path]) 
 
 
 def _plain(fun: Callable[..., Any], paths: Sequence[Path]) -> list[str]:
-    given = getattr(fun, "out_names", None)
-    if given is not None and len(given) == len(paths):
-        return list(given)
+    out_names = getattr(fun, "out_names", None)
+    if out_names is not None and len(out_names) == len(paths):
+        return list(out_names)
     name = getattr(fun, "__name__", "output")
     name = name if name.isidentifier() else "output"
     return [name + tree_util.keystr(path) for path in paths]
@@ -131,8 +131,8 @@ def _derivatives(of: Differentiation, args: Sequence[Any], paths: Sequence[Path]
     derivative_paths = [path for kind, path in parts if kind == "derivative"]
     inner = [inputs[k % len(inputs)] for k in range(len(derivative_paths))]
     outer = [path[: len(path) - len(within)] for path, (within, _) in zip(derivative_paths, inner, strict=True)]
-    each = list(dict.fromkeys(outer))
-    value_of = dict(zip(each, _named(of.fun, args, each), strict=True))
+    values = list(dict.fromkeys(outer))
+    value_of = dict(zip(values, _named(of.fun, args, values), strict=True))
     derivatives = iter([_derivative(value_of[path], name) for path, (_, name) in zip(outer, inner, strict=True)])
     return [next(derivatives) if kind == "derivative" else _other(of, kind, path) for kind, path in parts]
 

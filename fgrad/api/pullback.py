@@ -1,4 +1,4 @@
-"""The function that ``vjp`` returns: a linear function of cotangents, and the values that it keeps."""
+"""The function that ``vjp`` returns: a linear function of cotangents, and its residuals."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from fgrad import errors
 from fgrad.api.arguments import matching, path_of, sole_cotangent, stripped
 from fgrad.api.recorded import with_weakness
 from fgrad.graph.graph import Graph
-from fgrad.graph.references import held_type
+from fgrad.graph.references import value_type
 from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, strong, tangent_dtype, typeof
 from fgrad.run.executable import run
 
@@ -21,7 +21,7 @@ ad: Any = jax.ad  # type: ignore[attr-defined]
 
 
 def zero(type: ShapedArray) -> Any:
-    """The zero cotangent of a value of this type; NumPy's ``float0`` zeros where it has no derivatives."""
+    """The zero cotangent of a value of this type; NumPy's ``float0`` zeros if it has no derivatives."""
     dtype = tangent_dtype(type.dtype)
     if dtype == jax.dtypes.float0:
         return np.zeros(type.shape, dtype)
@@ -33,7 +33,7 @@ class Pullback:
     """The linear function that ``vjp`` returns, without its residuals; equal for equal structure, for ``jit``."""
 
     graph: Graph
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
     in_tree: Any
@@ -45,12 +45,12 @@ class Pullback:
         flat = matching(ct, self.out_tree, self.out_types, what, "the output", "any")
         live = [(x, t) for x, t in zip(flat, self.out_types, strict=True) if is_inexact(t)]
         cotangents = run(self.graph, [*residuals, *[stripped(x) for x, _ in live]])
-        # As in JAX: what is weak is converted on its way to a strong output, and back to weak on the way back.
-        # So a weak primal has a weak cotangent, unless a strong one was given for an output that is weak itself.
+        # As in JAX, a weak value is converted on its way to a strong output, and its cotangent back on the way back.
+        # So a weak primal has a weak cotangent, unless the cotangent of a weak output is strong.
         weak = all(typeof(x).weak_type or not t.weak_type for x, t in live)
         grads = [
             zero(t) if k is None else with_weakness(cotangents[k], t if weak else strong(t))
-            for k, t in zip(self.at, self.in_types, strict=True)
+            for k, t in zip(self.results, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, grads)
 
@@ -61,7 +61,7 @@ class Pullback:
 @tree_util.register_static
 @frozen
 class NotNeeded:
-    """Stands in ``VJP.args_res`` for an argument that is not kept."""
+    """In ``VJP.args_res``, an argument that is not a residual."""
 
 
 @tree_util.register_pytree_node_class
@@ -69,30 +69,30 @@ class NotNeeded:
 class VJP:
     """The function that ``vjp`` returns: from the output's cotangent to a tuple of cotangents of the primals.
 
-    It is a pytree.  ``args_res`` has the structure of the primals and holds those that are kept, ``NotNeeded()`` for
-    the others; ``opaque_residuals`` are the other values that are kept.  ``in_tree`` and ``out_tree`` are the
-    structures of the primals and of the output.
+    It is a pytree.  ``args_res`` has the structure of the primals, with ``NotNeeded()`` where they are not residuals;
+    ``opaque_residuals`` are the other residuals.  ``in_tree`` and ``out_tree`` are the structures of the primals and of
+    the output.
 
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
 
     pullback: Pullback
-    #: for each value that is kept, which of the primals it is; None for the others
-    kept: tuple[int | None, ...]
+    #: for each residual its position among the primals, None for the others
+    arg_positions: tuple[int | None, ...]
     args_res: Any
     opaque_residuals: list[Any]
 
     @staticmethod
     def of(pullback: Pullback, residuals: Sequence[Any], positions: Sequence[int]) -> "VJP":
-        """``places``: where each value that is kept stood in the graph, where the primals come first."""
+        """``positions``: those of the residuals in the graph, in which the primals come first."""
         count = len(pullback.in_types)
-        kept = tuple([i if i < count else None for i in positions])
+        arg_positions = tuple([i if i < count else None for i in positions])
         args: list[Any] = [NotNeeded()] * count
-        for i, x in zip(kept, residuals, strict=True):
+        for i, x in zip(arg_positions, residuals, strict=True):
             if i is not None:
                 args[i] = x
-        opaque = [x for i, x in zip(kept, residuals, strict=True) if i is None]
-        return VJP(pullback, kept, list(tree_util.tree_unflatten(pullback.in_tree, args)), opaque)
+        opaque = [x for i, x in zip(arg_positions, residuals, strict=True) if i is None]
+        return VJP(pullback, arg_positions, list(tree_util.tree_unflatten(pullback.in_tree, args)), opaque)
 
     @property
     def in_tree(self) -> Any:
@@ -104,7 +104,7 @@ class VJP:
 
     @property
     def residuals(self) -> list[Any]:
-        """All values that are kept, in the order in which the pull-back takes them."""
+        """All residuals, in the order in which the pull-back takes them."""
         args = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: isinstance(x, NotNeeded))
         if len(args) != len(self.pullback.in_types):
             raise errors.MismatchError(
@@ -112,21 +112,21 @@ class VJP:
                 f"and has {len(args)} leaves."
             )
         opaque = iter(self.opaque_residuals)
-        return [next(opaque) if i is None else args[i] for i in self.kept]
+        return [next(opaque) if i is None else args[i] for i in self.arg_positions]
 
     def __call__(self, *cts: Any) -> Any:
         return self.pullback(self.residuals, *cts)
 
     def with_refs(self, *refs: Any) -> Any:
-        """The same function, told for each primal what becomes of its cotangent.
+        """The same function, with a choice for each primal's cotangent.
 
         Arguments:
           refs: of the structure of the primals, for each array: a ``jax.Ref``, to which the cotangent is added;
             ``jax.ad.GradValue()``, to have it returned; or ``jax.ad.DontWant()``.
 
         Returns:
-          A function like this one, which gives ``jax.ad.GradRef()`` and ``jax.ad.DidntWant()`` in the place of
-          cotangents that are not returned.
+          A function like this one, with ``jax.ad.GradRef()`` or ``jax.ad.DidntWant()`` for each cotangent that is not
+          returned.
 
         Raises:
           MismatchError: another structure, or a reference of another type than the cotangent.
@@ -150,16 +150,17 @@ class VJP:
 
         def with_refs_fun(*cts: Any) -> Any:
             cotangents = tree_util.tree_leaves(self(*cts))
-            return tree_util.tree_unflatten(self.in_tree, [_given(r, x) for r, x in zip(flat, cotangents, strict=True)])
+            leaves = [_deliver(ref, ct) for ref, ct in zip(flat, cotangents, strict=True)]
+            return tree_util.tree_unflatten(self.in_tree, leaves)
 
         return with_refs_fun
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        return (self.args_res, self.opaque_residuals), (self.pullback, self.kept)
+        return (self.args_res, self.opaque_residuals), (self.pullback, self.arg_positions)
 
     @classmethod
-    def tree_unflatten(cls, known: tuple[Any, Any], children: tuple[Any, Any]) -> "VJP":
-        return cls(*known, *children)
+    def tree_unflatten(cls, static: tuple[Any, Any], children: tuple[Any, Any]) -> "VJP":
+        return cls(*static, *children)
 
 
 def _is_choice(entry: Any) -> bool:
@@ -169,12 +170,12 @@ def _is_choice(entry: Any) -> bool:
 def _check_reference(ref: Any, type: ShapedArray, path: Any) -> None:
     if not is_reference(typeof(ref) if isinstance(ref, jax.ref.Ref) else None):
         return
-    got, wanted = held_type(typeof(ref)), ShapedArray(type.shape, tangent_dtype(type.dtype))
+    got, wanted = value_type(typeof(ref)), ShapedArray(type.shape, tangent_dtype(type.dtype))
     if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
         raise errors.mismatch(path(), wanted.str_short(), got.str_short(), "the primal")
 
 
-def _given(ref: Any, cotangent: Any) -> Any:
+def _deliver(ref: Any, cotangent: Any) -> Any:
     if isinstance(ref, ad.DontWant):
         return ad.DidntWant()
     if not isinstance(ref, jax.ref.Ref):

@@ -32,7 +32,7 @@ _programs: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
 
 @frozen(eq=False)
 class Recorded:
-    """One recorded call: the tape, the numbers of some outputs, the values of inputs and of what was closed over."""
+    """A finished recording: the tape, the numbers of its outputs, and the values of inputs and closed-over values."""
 
     recorder: Recorder
     outputs: tuple[int, ...]
@@ -48,14 +48,14 @@ class Recorded:
         return self.recorder.graph(self.outputs)[0]
 
     def cached(self, kind: Hashable, make: Callable[[Graph], Any]) -> Any:
-        """``make(graph)``, kept for all recordings of equal structure and types.
+        """``make(graph)``, cached for all recordings of equal structure and types.
 
-        Where the result becomes part of an outer recording, or an error may name a line of it (``jax_debug_nans``), its
-        source lines must be this function's own, so they are part of the key then.
+        If the result becomes part of an outer recording, or an error may name one of its lines (``jax_debug_nans``),
+        the key includes the source lines.
         """
         recorder = self.recorder
-        lined = checks_each_primitive() or any(isinstance(x, Tracer) for x in self.values)
-        key = (kind, self.outputs, recorder.key(), self.lines if lined else None)
+        with_lines = checks_each_primitive() or any(isinstance(x, Tracer) for x in self.values)
+        key = (kind, self.outputs, recorder.key(), self.lines if with_lines else None)
         program = _programs.get(key)
         if program is None:
             program = _programs.enter(key, make(self.graph()), len(recorder.ops))
@@ -63,7 +63,7 @@ class Recorded:
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | None = None) -> tuple[Recorder, Any]:
-    """Call ``function`` on tracers of ``inputs``; the recorder and what the function returned.
+    """Call ``function`` on tracers of ``inputs``; the recorder and the function's result.
 
     The recorder stays open until ``close``, for the caller to number the outputs.
     """
@@ -90,27 +90,27 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
 
 
 def by_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``fun(*args, **kwargs)`` by way of its graph, where some of the arguments are tracers.
+    """``fun(*args, **kwargs)`` by way of its graph, if some of the arguments are tracers.
 
-    Every operation then goes through ``Op.bind``, even in the functions that JAX would trace as one.
+    Every operation then goes through ``Op.bind``, even in functions that JAX would trace as one primitive.
     """
     flat, tree = tree_util.tree_flatten((args, kwargs))
-    at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
-    if not at:
+    traced_in = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
+    if not traced_in:
         return fun(*args, **kwargs)
 
     def on_tracers(tracers: Sequence[Any]) -> Any:
-        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, traced_in, tracers))
         return fun(*new_args, **new_kwargs)
 
-    recorder, result = record(on_tracers, [flat[i] for i in at])
+    recorder, result = record(on_tracers, [flat[i] for i in traced_in])
     try:
         outs, out_tree = tree_util.tree_flatten(result)
-        traced = [i for i, x in enumerate(outs) if recorder.records((x,))]
-        recorded = close(recorder, [outs[i] for i in traced])
+        traced_out = [i for i, x in enumerate(outs) if recorder.records((x,))]
+        recorded = close(recorder, [outs[i] for i in traced_out])
     finally:
         recorder.open = False
-    for i, x in zip(traced, run(recorded.graph(), recorded.values), strict=True):
+    for i, x in zip(traced_out, run(recorded.graph(), recorded.values), strict=True):
         outs[i] = x
     return tree_util.tree_unflatten(out_tree, outs)
 
@@ -136,7 +136,7 @@ class Called:
 
     @property
     def kind(self) -> tuple[int, int]:
-        """What a program made from this recording depends on, beside the tape."""
+        """What a program made from this recording depends on, apart from the tape."""
         return (self.count, len(self.recorded.recorder.inputs))
 
     def outputs(self, values: Sequence[Any]) -> tuple[Any, Any]:
@@ -148,10 +148,10 @@ class Called:
 
 
 def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call) -> Called:
-    """Record ``fun(tracers)`` for tracers of the flat ``inputs``; ``of`` says which call that is.
+    """Record ``fun(tracers)`` for tracers of the flat ``inputs``; ``of`` describes the call.
 
     Raises:
-      TypeError: the function returned no pair with ``has_aux``, or something that is not made of arrays.
+      TypeError: the function did not return a pair with ``has_aux``, or returned something other than arrays.
     """
     what = of.what
     recorder, result = record(fun, inputs, of)
@@ -172,10 +172,10 @@ def _kind(result: Any) -> str:
 
 
 def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
-    """``(output, aux)`` of what a function returned.
+    """``(output, aux)`` from a function's result.
 
     Raises:
-      TypeError: with ``has_aux``, it is no pair.
+      TypeError: with ``has_aux``, it is not a pair.
     """
     if not has_aux:
         return result, None
@@ -189,12 +189,12 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def inexact_inputs(types: Sequence[ShapedArray], count: int) -> list[int]:
-    """Which of the first ``count`` inputs have derivatives; the inputs after them are values that were closed over."""
+    """Which of the first ``count`` inputs have derivatives; the others are closed-over values."""
     return [i for i in range(count) if is_inexact(types[i])]
 
 
 def weak_as(builder: Builder, number: int, type: ShapedArray) -> int:
-    """A derivative that belongs to a weakly typed value (a Python number) is weakly typed, as in JAX."""
+    """A derivative converted to be weakly typed if its primal is (a Python number), as in JAX."""
     if not type.weak_type or builder.types[number].weak_type:
         return number
     op = intern(primitive("convert_element_type"), weak_params(type), (builder.types[number],))

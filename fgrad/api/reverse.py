@@ -127,7 +127,7 @@ def _value_and_grad(
     check_function(fun, what)
     wanted = argnums_tuple(argnums, what)
     single = isinstance(argnums, int)
-    # of the graph's outputs (value, aux, gradients), grad leaves out the first: it need not even be computed
+    # grad drops the first of the outputs (value, aux, gradients), which then need not be computed
     first = 1 if what == "grad" else 0
 
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +154,7 @@ def _value_and_grad(
         outs = plan.program(recorded.values)
         for i, x in zip(traced, outs[1 - first : 1 - first + len(traced)], strict=True):
             aux_flat[i] = x
-        grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.at, flat.values, strict=True)]
+        grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.results, flat.values, strict=True)]
         gradient = flat.unflatten(grads)
         gradient = gradient[0] if single else gradient
         value = None if first else outs[0]
@@ -165,25 +165,25 @@ def _value_and_grad(
 
 @frozen(eq=False)
 class _Plan:
-    """A program whose outputs are value, aux and gradients; ``at`` says where each input's gradient stands."""
+    """A program with the outputs value, aux and gradients; ``results`` has the index of each input's gradient."""
 
     program: Program
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
 
 
 def _grad_plan(graph: Graph, count: int, first: int) -> _Plan:
-    """The joint graph of value and gradient, the cotangent of the value being one; its outputs from ``first`` on."""
+    """The joint graph of value and gradient, with its outputs from ``first`` on."""
     wrt = inexact_inputs(graph.in_types, count)
     builder = Simplifier(graph.in_types)
     one = filled(builder, 1, tangent_type(graph.out_types[0]))
     outputs, cts = pulled(builder, graph, wrt, [(graph.outputs[0], one)])
     outs = outputs[first:]
-    at: list[int | None] = [None] * count
+    results: list[int | None] = [None] * count
     for i in wrt:
         if i in cts:
-            at[i] = len(outs)
+            results[i] = len(outs)
             outs.append(weak_as(builder, cts[i], graph.in_types[i]))
-    return _Plan(Program.of(builder.finish(outs)), tuple(at))
+    return _Plan(Program.of(builder.finish(outs)), tuple(results))
 
 
 def check_inputs(
@@ -289,7 +289,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     known = run(program.halves.known, called.recorded.values)
     count = len(known) - program.halves.num_residuals
     pullback = Pullback(
-        program.halves.unknown, program.at, program.in_types, program.out_types, flat.tree, called.out.tree
+        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree
     )
     vjp_fun = VJP.of(pullback, known[count:], program.halves.known.outputs[count:])
     output, aux = called.outputs(known[:count])
@@ -299,7 +299,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
 def fwd_and_bwd(
     fun: Callable[..., Any], argnums: Argnums, has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The forward and the backward pass of a function, as two functions that may be called apart.
+    """The forward and the backward pass of a function, as two separate functions.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
@@ -343,11 +343,11 @@ def fwd_and_bwd(
 class Split:
     """A function's graph cut for reverse mode: values and residuals first, then from cotangents to cotangents.
 
-    ``at`` says for each input which output of the second half is its cotangent, None for zero.
+    ``results`` has, for each input, the index of its cotangent among the outputs of the second half, None for zero.
     """
 
     halves: Halves
-    at: tuple[int | None, ...]
+    results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
 
@@ -357,9 +357,9 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
     wrt = inexact_inputs(graph.in_types, inputs)
     live = [k < outputs and is_inexact(t) for k, t in enumerate(graph.out_types)]
     joint = vjp_pass(graph, wrt, live)
-    at: list[int | None] = [None] * inputs
+    results: list[int | None] = [None] * inputs
     for i, k in zip(wrt, joint.results, strict=True):
-        at[i] = k
+        results[i] = k
     m, full = len(graph.outputs), simplify(joint.graph)
     halves = partition(full, range(len(graph.in_types), len(full.in_types)), [k >= m for k in range(len(full.outputs))])
-    return Split(halves, tuple(at), graph.in_types[:inputs], graph.out_types[:outputs])
+    return Split(halves, tuple(results), graph.in_types[:inputs], graph.out_types[:outputs])

@@ -1,4 +1,4 @@
-"""Calls of the rules that users give: what a rule was given and what it should return, where it goes wrong."""
+"""Calls of the users' rules, with errors that say what a rule takes and returns."""
 
 import functools
 import inspect
@@ -24,14 +24,14 @@ _FORMS = {
 
 
 class RuleCallError(TypeError, ValueError):
-    """A rule given to ``define_rule`` does not take what it is called with, or returns something of another form."""
+    """A rule defined with ``define_rule`` does not accept its arguments, or returns something of the wrong form."""
 
-    #: that the message says which rule it was
+    #: the message names the rule
     in_rule: bool = True
 
 
 def explained(kind: str, name: str, rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A rule whose own errors on what it was given name the rule, the line, and what that was."""
+    """A rule whose type and value errors name the rule, the line, and the arguments."""
     if rule is None:
         return None
 
@@ -40,18 +40,18 @@ def explained(kind: str, name: str, rule: Callable[..., Any] | None) -> Callable
         try:
             return rule(*args, **params)
         except (TypeError, ValueError) as error:
-            if type(error) not in (TypeError, ValueError):  # it says for itself what is wrong
+            if type(error) not in (TypeError, ValueError):  # a subclass with a message of its own
                 raise
-            place = _place(error)
-            if place is None and error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            source = _innermost_source(error)
+            if source is None and error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise
-            raise wrong_call(kind, name, rule, args, params, place, str(error)) from error
+            raise wrong_call(kind, name, rule, args, params, source, str(error)) from error
 
     return called
 
 
-def _place(error: BaseException) -> Source | None:
-    """The innermost line of the user's that an error comes from, in the rule or below it."""
+def _innermost_source(error: BaseException) -> Source | None:
+    """The user's innermost line in an error's traceback."""
     traceback = error.__traceback__
     innermost = None
     while traceback is not None:
@@ -63,17 +63,17 @@ def _place(error: BaseException) -> Source | None:
 
 
 def wrong_call(
-    kind: str, name: str, rule: Any, args: Sequence[Any], params: dict[str, Any], place: Source | None, text: str
+    kind: str, name: str, rule: Any, args: Sequence[Any], params: dict[str, Any], source: Source | None, text: str
 ) -> RuleCallError:
     takes, returns = _FORMS[kind]
     first = takes.split(", *")[0].split(", ")
-    named = [*first, *(f"args[{i}]" for i in range(len(args) - len(first)))]
-    given = [f"  {n}: {_shown(x)}" for n, x in zip(named, args, strict=False)]
-    given += [f"  {n}={x!r}" for n, x in params.items()]
-    at = f"It is {_defined(rule)}." if place is None else f"At {_line(place)}"
+    names = [*first, *(f"args[{i}]" for i in range(len(args) - len(first)))]
+    arguments = [f"  {n}: {_shown(x)}" for n, x in zip(names, args, strict=False)]
+    arguments += [f"  {n}={x!r}" for n, x in params.items()]
+    location = f"It is {_defined(rule)}." if source is None else f"At {_line(source)}"
     return RuleCallError(
-        f"The {kind} rule of {name!r} fails on what it is given: {text}\n{at}\nIt was called with\n"
-        + "\n".join(given)
+        f"The {kind} rule of {name!r} fails on its arguments: {text}\n{location}\nIt was called with\n"
+        + "\n".join(arguments)
         + f"\nA {kind} rule takes ({takes}) and returns {returns}."
     )
 
@@ -87,12 +87,12 @@ def wrong_result(kind: str, name: str, rule: Any, text: str) -> RuleCallError:
 def check_count(kind: str, name: str, rule: Any, cts: Sequence[Any], args: Sequence[Any]) -> None:
     """Refuse more or fewer cotangents than there are arguments: a forgotten one would silently be zero."""
     if len(cts) != len(args):
-        given = _count(len(cts), "cotangent")
-        raise wrong_result(kind, name, rule, f"returns {given} for {_count(len(args), 'argument')}")
+        returned = _count(len(cts), "cotangent")
+        raise wrong_result(kind, name, rule, f"returns {returned} for {_count(len(args), 'argument')}")
 
 
 def check_cotangents(kind: str, name: str, rule: Any, cts: Sequence[Any], args: Sequence[Any]) -> None:
-    """Refuse cotangents that are not of the form of the arguments."""
+    """Refuse cotangents with another structure or shape than the arguments."""
     check_count(kind, name, rule, cts, args)
     for i, (ct, arg) in enumerate(zip(cts, args, strict=False)):
         if ct is None:
@@ -123,7 +123,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _shown(tree: Any) -> str:
-    """A pytree with the types of its leaves in their places."""
+    """A pytree with its leaves replaced by their types."""
 
     class Type:
         def __init__(self, x: Any):
@@ -138,8 +138,8 @@ def _shown(tree: Any) -> str:
     return repr(tree_util.tree_map(Type, tree))
 
 
-def _line(place: Source) -> str:
-    return f"{place.file}:{place.line}" + (f": {place.text}" if place.text else "")
+def _line(source: Source) -> str:
+    return f"{source.file}:{source.line}" + (f": {source.text}" if source.text else "")
 
 
 def _defined(rule: Any) -> str:

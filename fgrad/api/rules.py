@@ -1,4 +1,4 @@
-"""``define_rule``: what a user says about the derivative of a primitive or function, in one place; and its check."""
+"""``define_rule``: a user's derivative rules for a primitive or function; and ``check_rule``."""
 
 import functools
 import inspect
@@ -38,33 +38,33 @@ def define_rule(
     check: Sequence[Any] | None = None,
     replace: bool = False,
 ) -> Any:
-    """Give a primitive or a function its derivative, in whichever mode is at hand; the other mode is derived from it.
+    """Define the derivative of a primitive or a function in either mode; the other mode is derived from it.
 
     Arguments:
       target: a JAX primitive (``jax.extend.core.Primitive``), its name, or a Python function over pytrees of arrays.
       vjp: ``vjp(ct, out, *args, **params)`` returns a tuple with a cotangent, or None for zero, for each argument.
       jvp: ``jvp(tangents, out, *args, **params)`` returns the tangent of the output, or None for zero; ``tangents``
         is a tuple with None for each argument that has none.
-      transpose: says that the target is linear: ``transpose(ct, *args, **params)`` returns cotangents as ``vjp`` does
-        and reads nothing of the linear arguments but shape and dtype.  It gives both modes.
+      transpose: for a linear target: ``transpose(ct, *args, **params)`` returns cotangents as ``vjp`` does and reads
+        only the shapes and dtypes of the linear arguments.  It gives both modes.
       batching: ``batching(axis_size, in_batched, *args, **params)`` returns ``(out, out_batched)``, where
         ``in_batched`` says which arguments have a leading mapped axis, and ``out_batched`` which results.
-      linear_args: with ``transpose``: in which arguments the target is linear, if not in all inexact ones.
-      check: arguments at which to check the given rules against each other and against finite differences, at once.
-      replace: overwrite a rule that the primitive has already.
+      linear_args: with ``transpose``: the arguments in which the target is linear, if not all inexact ones.
+      check: arguments at which to check the rules at once, against each other and against finite differences.
+      replace: overwrite a rule that the primitive already has.
 
     ``ct`` and ``out`` have the structure of the function's output; for a primitive they are arrays (tuples of arrays if
-    it has multiple results), and ``params`` are its parameters.  Rules are written with ``jax.lax`` or ``jax.numpy``;
-    they are differentiated in their turn.
+    it has multiple results), and ``params`` are its parameters.  Rules are written with ``jax.lax`` or ``jax.numpy``,
+    and are differentiated for higher derivatives.
 
     Returns:
-      For a function, the function with these rules, to be called in its place; JAX's transformations keep them too.
-      For a primitive, the primitive, whose batching rule ``jax.vmap`` follows too.
+      For a function, the function with these rules, to be called in its place; JAX's transformations follow them too.
+      For a primitive, the primitive; ``jax.vmap`` follows its batching rule too.
 
     Raises:
-      ValueError: no rule is given, or the primitive has one already.
+      ValueError: there is no rule, or the primitive already has one.
       RuleCheckError: with ``check``, two rules disagree, or a rule and finite differences.
-      RuleCallError: a rule does not take what it is called with; the message names its line and what it was given.
+      RuleCallError: a rule does not accept its arguments; the message names its line and the arguments.
 
     >>> import fgrad, jax.numpy as jnp
     >>> f = fgrad.define_rule(lambda x: jnp.log(1 + jnp.exp(x)),
@@ -72,7 +72,7 @@ def define_rule(
     >>> fgrad.grad(f)(0.0), fgrad.jvp(f, (0.0,), (1.0,))[1]
     (Array(0.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
 
-    Source: it does in one call what JAX spreads over `jax.custom_jvp, jax.custom_vjp, custom_batching.custom_vmap
+    Source: does in one call what JAX spreads over `jax.custom_jvp, jax.custom_vjp, custom_batching.custom_vmap
     <https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html>`_ and its rule tables.
     """
     rules = {"vjp": vjp, "jvp": jvp, "transpose": transpose, "batching": batching}
@@ -84,14 +84,14 @@ def define_rule(
     if isinstance(target, str):
         target = _by_name(target)
     name = target.name if isinstance(target, Primitive) else getattr(target, "__name__", "function")
-    given = Rules(
+    new = Rules(
         **{kind: explained(kind, name, rule) for kind, rule in rules.items()},
         linear_args=None if linear_args is None else tuple(linear_args),
     )
     if isinstance(target, Primitive):
-        result: Any = _for_primitive(target, given, replace)
+        result: Any = _for_primitive(target, new, replace)
     elif callable(target):
-        result = _for_function(target, given)
+        result = _for_function(target, new)
     else:
         raise TypeError(f"define_rule takes a primitive, its name, or a function; got {errors.shown(target)}.")
     if check is not None:
@@ -101,7 +101,7 @@ def define_rule(
 
 @frozen(eq=False)
 class Rules:
-    """What a user has given."""
+    """The rules that a user defined for one target."""
 
     vjp: Callable[..., Any] | None = None
     jvp: Callable[..., Any] | None = None
@@ -116,7 +116,8 @@ class Rules:
         return any(is_inexact(typeof(leaf)) for leaf in tree_util.tree_leaves(x))
 
 
-_given: dict[Any, Rules] = {}
+#: by primitive
+_user_rules: dict[Any, Rules] = {}
 
 
 def _by_name(name: str) -> Primitive:
@@ -124,63 +125,63 @@ def _by_name(name: str) -> Primitive:
         return primitive(name)
     except KeyError:
         raise ValueError(
-            f"define_rule: no primitive of the name {name!r} is known. Pass the Primitive object itself."
+            f"define_rule: no primitive named {name!r} is known. Pass the Primitive object itself."
         ) from None
 
 
-def _for_primitive(target: Primitive, given: Rules, replace: bool) -> Primitive:
-    derivative = bool(given.vjp or given.jvp or given.transpose)
-    held: Any = RULES.get(target) or RULES.get(target.name) if derivative else None
-    if held is None and given.batching is not None:
-        held = BATCHING.get(target)
-    if not replace and held is not None:
+def _for_primitive(target: Primitive, new: Rules, replace: bool) -> Primitive:
+    derivative = bool(new.vjp or new.jvp or new.transpose)
+    existing: Any = RULES.get(target) or RULES.get(target.name) if derivative else None
+    if existing is None and new.batching is not None:
+        existing = BATCHING.get(target)
+    if not replace and existing is not None:
         raise ValueError(
-            f"The primitive {target.name!r} has a rule already: {held!r}.\nPass replace=True to overwrite it."
+            f"The primitive {target.name!r} has a rule already: {existing!r}.\nPass replace=True to overwrite it."
         )
-    earlier = _given.get(target, Rules())
+    earlier = _user_rules.get(target, Rules())
     if derivative:
-        linear = given.transpose is not None and given.vjp is None and given.jvp is None
+        linear = new.transpose is not None and new.vjp is None and new.jvp is None
         RULES[target] = (
-            Linear(given.transpose, given.linear_args)  # type: ignore[arg-type]
+            Linear(new.transpose, new.linear_args)  # type: ignore[arg-type]
             if linear
-            else General(vjp=given.vjp or _vjp_of_transpose(given), jvp=given.jvp)
+            else General(vjp=new.vjp or _vjp_of_transpose(new), jvp=new.jvp)
         )
-        _given[target] = evolve(given, batching=given.batching or earlier.batching)
+        _user_rules[target] = evolve(new, batching=new.batching or earlier.batching)
     else:
-        _given[target] = evolve(earlier, batching=given.batching)
-    if given.batching is not None:
+        _user_rules[target] = evolve(earlier, batching=new.batching)
+    if new.batching is not None:
         # the rule may use primitives with such rules, even this one, and may itself be mapped
-        enter_batching(target, functools.wraps(given.batching)(functools.partial(by_graph, given.batching)))
+        enter_batching(target, functools.wraps(new.batching)(functools.partial(by_graph, new.batching)))
     remember_primitive(target)
-    clear_cache()  # derivatives made from an earlier rule are kept with the operations
+    clear_cache()  # operations cache derivatives made from an earlier rule
     return target
 
 
-def _vjp_of_transpose(given: Rules) -> Callable[..., Any] | None:
-    transpose = given.transpose
+def _vjp_of_transpose(rules: Rules) -> Callable[..., Any] | None:
+    transpose = rules.transpose
     return None if transpose is None else lambda ct, out, *args, **params: transpose(ct, *args, **params)
 
 
-def _for_function(fun: Callable[..., Any], given: Rules) -> Callable[..., Any]:
+def _for_function(fun: Callable[..., Any], rules: Rules) -> Callable[..., Any]:
     plain = fun
-    if given.batching is not None:
+    if rules.batching is not None:
         mapped = jax.custom_batching.custom_vmap(_positional(fun))
-        mapped.def_vmap(given.batching)
+        mapped.def_vmap(rules.batching)
         plain = functools.wraps(fun)(lambda *args: mapped(*args))
-    vjp = given.vjp or _vjp_of_transpose(given)
-    # see NOTE [A function with both rules]: forward mode meets the outer rule, reverse mode looks through to the inner
-    inner = plain if vjp is None else _with_vjp(plain, given, vjp, lambda *args: outer(*args))
-    jvp = given.jvp
-    if jvp is None and given.transpose is not None and given.vjp is None:
-        # JAX, which cannot transpose a custom_vjp call, gets the plain function to transpose
-        jvp = _jvp_of_linear(given, lambda *args: (outer if isinstance(current_trace(), Recording) else plain)(*args))
+    vjp = rules.vjp or _vjp_of_transpose(rules)
+    # see NOTE [A function with both rules]: forward mode sees the outer rule, reverse mode looks through to the inner
+    inner = plain if vjp is None else _with_vjp(plain, rules, vjp, lambda *args: outer(*args))
+    jvp = rules.jvp
+    if jvp is None and rules.transpose is not None and rules.vjp is None:
+        # JAX cannot transpose a custom_vjp call, so it gets the plain function
+        jvp = _jvp_of_linear(rules, lambda *args: (outer if isinstance(current_trace(), Recording) else plain)(*args))
     outer = inner if jvp is None else _with_jvp(inner, jvp, lambda *args: outer(*args))
 
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:
         return outer(*_bound(fun, args, kwargs))
 
-    ruled.fgrad_rules = given  # type: ignore[attr-defined]
+    ruled.fgrad_rules = rules  # type: ignore[attr-defined]
     return ruled
 
 
@@ -202,14 +203,14 @@ def _bound(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _with_vjp(
-    fun: Callable[..., Any], given: Rules, vjp: Callable[..., Any], again: Callable[..., Any]
+    fun: Callable[..., Any], rules: Rules, vjp: Callable[..., Any], ruled: Callable[..., Any]
 ) -> Callable[..., Any]:
     name = getattr(fun, "__name__", "function")
-    kind, rule = ("vjp", given.vjp) if given.vjp else ("transpose", given.transpose)
+    kind, rule = ("vjp", rules.vjp) if rules.vjp else ("transpose", rules.transpose)
     custom = custom_vjp(_positional(fun))
 
     def fwd(*args: Any) -> Any:
-        out = again(*args)  # the ruled function, so that higher derivatives follow the rule too
+        out = ruled(*args)  # so that higher derivatives follow the rule too
         return out, (out, args)
 
     def bwd(residuals: Any, ct: Any) -> Any:
@@ -223,14 +224,14 @@ def _with_vjp(
     return custom
 
 
-def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], ruled: Callable[..., Any]) -> Callable[..., Any]:
     custom = custom_jvp(_positional(fun))
 
     @functools.wraps(jvp)
     def rule(primals: Any, tangents: Any) -> Any:
-        out = again(*primals)
+        out = ruled(*primals)
         tangents = tuple([tree_util.tree_map(_none_for_float0, t) for t in tangents])
-        return out, _filled(jvp(tangents, out, *primals), out)
+        return out, _with_zeros(jvp(tangents, out, *primals), out)
 
     custom.defjvp(rule)
     return custom
@@ -240,31 +241,28 @@ def _none_for_float0(t: Any) -> Any:
     return None if getattr(t, "dtype", None) == jax.dtypes.float0 else t
 
 
-def _filled(tangent: Any, out: Any) -> Any:
-    """The output's tangent with zeros for None, a prefix of the output's structure, and for integer outputs."""
+def _with_zeros(tangent: Any, out: Any) -> Any:
+    """The output's tangent with zeros for integer outputs and for None, which may stand for a subtree."""
 
     def fill(t: Any, x: Any) -> Any:
         if t is None:
             return tree_util.tree_map(zero_tangent_of, x)
-        return (
-            t
-            if len(tree_util.tree_leaves(x)) != 1 or is_inexact(typeof(tree_util.tree_leaves(x)[0]))
-            else zero_tangent_of(x)
-        )
+        leaves = tree_util.tree_leaves(x)
+        return t if len(leaves) != 1 or is_inexact(typeof(leaves[0])) else zero_tangent_of(x)
 
     return tree_util.tree_map(fill, tangent, out, is_leaf=lambda x: x is None)
 
 
-def _jvp_of_linear(given: Rules, fun: Callable[..., Any]) -> Callable[..., Any]:
+def _jvp_of_linear(rules: Rules, fun: Callable[..., Any]) -> Callable[..., Any]:
     """The derivative of a linear function: itself."""
 
     def jvp(tangents: Any, out: Any, *args: Any) -> Any:
-        linear = [given.is_linear(i, x) for i, x in enumerate(args)]
-        taken = [
+        linear = [rules.is_linear(i, x) for i, x in enumerate(args)]
+        new_args = [
             tree_util.tree_map(lambda p, t: zero_tangent_of(p) if t is None else t, x, t) if is_linear else x
             for x, t, is_linear in zip(args, tangents, linear, strict=True)
         ]
-        return fun(*taken)
+        return fun(*new_args)
 
     return jvp
 
@@ -274,11 +272,11 @@ def _jvp_of_linear(given: Rules, fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_rule(target: Any, *args: Any, **params: Any) -> None:
-    """Check the rules that ``define_rule`` was given for ``target``, at ``args``.
+    """Check the rules defined by ``define_rule`` for ``target``, at ``args``.
 
-    ``vjp`` and ``jvp`` are held against finite differences and against each other, ``transpose`` against the target
-    itself, ``batching`` against the results one by one.  What ``vjp`` and ``jvp`` give is differentiated in its turn,
-    and held against finite differences of the first derivative.
+    ``vjp`` and ``jvp`` are compared with finite differences and with each other, ``transpose`` with the target itself,
+    ``batching`` with the unbatched results.  The derivatives of ``vjp`` and ``jvp`` are compared with finite
+    differences of the first derivative.
 
     Arguments:
       target: the function that ``define_rule`` returned, or the primitive or its name.
@@ -286,9 +284,9 @@ def check_rule(target: Any, *args: Any, **params: Any) -> None:
       params: parameters, for a primitive.
 
     Raises:
-      RuleCheckError: a rule is wrong; the message says which, in which order, what was expected and got.
-      RuleCallError: a rule does not take what it is called with, or returns something of another form.
-      ValueError: the target was given no rule by ``define_rule``.
+      RuleCheckError: a rule is wrong; the message says which one, and what was expected and got.
+      RuleCallError: a rule does not accept its arguments, or returns something of the wrong form.
+      ValueError: the target has no rule from ``define_rule``.
 
     >>> import fgrad, jax.numpy as jnp
     >>> f = fgrad.define_rule(lambda x: x ** 2, vjp=lambda ct, out, x: (3 * x * ct,))
@@ -298,30 +296,30 @@ def check_rule(target: Any, *args: Any, **params: Any) -> None:
     """
     if isinstance(target, str):
         target = _by_name(target)
-    given = _given.get(target) if isinstance(target, Primitive) else getattr(target, "fgrad_rules", None)
-    if given is None:
-        raise ValueError(f"check_rule: {errors.shown(target)} was given no rule by define_rule.")
+    rules = _user_rules.get(target) if isinstance(target, Primitive) else getattr(target, "fgrad_rules", None)
+    if rules is None:
+        raise ValueError(f"check_rule: {errors.shown(target)} has no rule from define_rule.")
     name = target.name if isinstance(target, Primitive) else getattr(target, "__name__", "function")
     fun = functools.partial(target.bind, **params) if isinstance(target, Primitive) else target
     args = tree_util.tree_map(jax.numpy.asarray, args)
-    _RuleCheck(name, given, fun, args, params).run()
+    _RuleCheck(name, rules, fun, args, params).run()
 
 
 @frozen(eq=False)
 class _RuleCheck:
     name: str
-    given: Rules
+    rules: Rules
     fun: Callable[..., Any]
     args: tuple[Any, ...]
     params: dict[str, Any]
 
     def run(self) -> None:
         flat, tree = tree_util.tree_flatten(self.args)
-        moving = [i for i, x in enumerate(flat) if is_inexact(typeof(x))]
-        point = [flat[i] for i in moving]
+        inexact = [i for i, x in enumerate(flat) if is_inexact(typeof(x))]
+        point = [flat[i] for i in inexact]
 
         def function(xs: Sequence[Any]) -> list[Any]:
-            result = self.fun(*tree_util.tree_unflatten(tree, with_positions(flat, moving, xs)))
+            result = self.fun(*tree_util.tree_unflatten(tree, with_positions(flat, inexact, xs)))
             return [y for y in tree_util.tree_leaves(result) if is_inexact(typeof(y))]
 
         direction = fd.directions(point, seed=0)
@@ -330,23 +328,23 @@ class _RuleCheck:
         out = self.fun(*self.args)
         ct = tree_util.tree_map(lambda y: _random_like(y) if is_inexact(typeof(y)) else None, out)
         cts = tree_util.tree_leaves(ct)
-        spread: list[Any] = [None] * len(flat)
-        for i, t in zip(moving, tangents, strict=True):
-            spread[i] = t
-        by_arg = tree_util.tree_unflatten(tree, spread)
+        flat_tangents: list[Any] = [None] * len(flat)
+        for i, t in zip(inexact, tangents, strict=True):
+            flat_tangents[i] = t
+        by_arg = tree_util.tree_unflatten(tree, flat_tangents)
         slopes = {"finite differences": fd.inner(cts, numeric)}
-        if self.given.jvp is not None:
-            derivatives = self.given.jvp(tuple(by_arg), out, *self.args, **self.params)
+        if self.rules.jvp is not None:
+            derivatives = self.rules.jvp(tuple(by_arg), out, *self.args, **self.params)
             slopes["jvp"] = fd.inner(cts, self.leaves_of(derivatives, out))
-        if self.given.vjp is not None:
-            slopes["vjp"] = self.paired("vjp", self.given.vjp(ct, out, *self.args, **self.params), by_arg)
-        if self.given.transpose is not None:
+        if self.rules.vjp is not None:
+            slopes["vjp"] = self.paired("vjp", self.rules.vjp(ct, out, *self.args, **self.params), by_arg)
+        if self.rules.transpose is not None:
             self.check_linear(by_arg)
-            derivatives = self.given.transpose(ct, *self.args, **self.params)
+            derivatives = self.rules.transpose(ct, *self.args, **self.params)
             slopes["transpose"] = self.paired("transpose", derivatives, by_arg)
         self.compare(slopes, fd.default_tolerance(point) * (1 + abs(slopes["finite differences"])))
         self.check_second_order(function, point, cts, tangents)
-        if self.given.batching is not None:
+        if self.rules.batching is not None:
             self.check_batching()
 
     def compare(self, slopes: dict[str, float], tolerance: float) -> None:
@@ -359,12 +357,12 @@ class _RuleCheck:
                     )
 
     def check_second_order(self, function: fd.Flat, point: list[Any], cts: list[Any], tangents: Sequence[Any]) -> None:
-        """The derivative of a rule must be that of what it gives: rules are differentiated as any other code."""
+        """The derivative of a rule must be the second derivative, since rules are differentiated for it."""
         cts = [ct for ct in cts if ct is not None]
         firsts: dict[str, fd.Flat] = {}
-        if self.given.vjp is not None:
+        if self.rules.vjp is not None:
             firsts["vjp"] = lambda xs: reverse_derivative(function, list(xs))[1](cts)[0]
-        if self.given.jvp is not None:
+        if self.rules.jvp is not None:
             firsts["jvp"] = lambda xs: forward_derivative(function, (list(xs),), (list(tangents),))[1]
         direction = fd.directions(point, seed=2)
         for kind, first in firsts.items():
@@ -384,13 +382,13 @@ class _RuleCheck:
                 )
 
     def leaves_of(self, tangent: Any, out: Any) -> list[Any]:
-        filled = tree_util.tree_leaves(_filled(tangent, out))
-        return [t for t, y in zip(filled, tree_util.tree_leaves(out), strict=True) if is_inexact(typeof(y))]
+        tangents = tree_util.tree_leaves(_with_zeros(tangent, out))
+        return [t for t, y in zip(tangents, tree_util.tree_leaves(out), strict=True) if is_inexact(typeof(y))]
 
     def paired(self, kind: str, cts: Any, tangents: Any) -> float:
-        """The pairing of what a reverse rule returned with the tangents; None counts nothing."""
+        """The inner product of the cotangents that a reverse rule returned and the tangents; None is zero."""
         cts = tuple(cts) if isinstance(cts, tuple | list) else (cts,)
-        check_cotangents(kind, self.name, getattr(self.given, kind), cts, self.args)
+        check_cotangents(kind, self.name, getattr(self.rules, kind), cts, self.args)
         total = 0.0
         for ct, t, arg in zip(cts, tangents, self.args, strict=False):
             if ct is not None and t is not None:
@@ -405,17 +403,17 @@ class _RuleCheck:
         return total
 
     def check_linear(self, tangents: Any) -> None:
-        """f(x + t) must be f(x) + f(t) in the arguments in which the target is said to be linear."""
-        linear = [self.given.is_linear(i, x) for i, x in enumerate(self.args)]
+        """f(x + t) must be f(x) + f(t) in the linear arguments."""
+        linear = [self.rules.is_linear(i, x) for i, x in enumerate(self.args)]
 
-        def at(change: Callable[[Any, Any], Any]) -> list[Any]:
+        def outputs(change: Callable[[Any, Any], Any]) -> list[Any]:
             new = [
                 tree_util.tree_map(lambda x, t: x if t is None else change(x, t), x, t) if is_linear else x
                 for x, t, is_linear in zip(self.args, tangents, linear, strict=True)
             ]
             return [fd.wide(y) for y in tree_util.tree_leaves(self.fun(*new))]
 
-        both, first, second = at(lambda x, t: x + t), at(lambda x, t: x), at(lambda x, t: t)
+        both, first, second = outputs(lambda x, t: x + t), outputs(lambda x, t: x), outputs(lambda x, t: t)
         added = [a + b for a, b in zip(first, second, strict=True)]
         tolerance = fd.default_tolerance([x for x in tree_util.tree_leaves(self.args) if is_inexact(typeof(x))])
         if not fd.close_to(both, added, tolerance, tolerance):
@@ -426,7 +424,7 @@ class _RuleCheck:
         every = range(len(self.args))
         for mapped in (set(every), *({i} for i in every)):
             stacked = [
-                tree_util.tree_map(lambda x: jax.numpy.stack([_moved(x, k) for k in range(size)]), x)
+                tree_util.tree_map(lambda x: jax.numpy.stack([_scaled(x, k) for k in range(size)]), x)
                 if i in mapped
                 else x
                 for i, x in enumerate(self.args)
@@ -451,5 +449,5 @@ def _random_like(y: Any) -> Any:
     return jax.numpy.asarray(direction, y.dtype)
 
 
-def _moved(x: Any, k: int) -> Any:
+def _scaled(x: Any, k: int) -> Any:
     return x * (1 + k / 8) if is_inexact(typeof(x)) else x

@@ -70,32 +70,32 @@ def jit(
 
 
 def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """``fun`` by way of its simplified graph; called under JAX's trace, whose tracers are the dynamic arguments."""
+    """``fun`` by way of its simplified graph, called under JAX's trace with tracers as the dynamic arguments."""
 
     @functools.wraps(fun)
     def staged(*args: Any, **kwargs: Any) -> Any:
-        # nothing is traced with disable_jit, and where JAX looks for the operation that made a NaN (jax_debug_nans)
+        # nothing is traced with disable_jit, or when JAX searches for the origin of a NaN (jax_debug_nans)
         if jax.config.jax_disable_jit or is_evaluating(current_trace()):  # type: ignore[attr-defined]
             return fun(*args, **kwargs)
         flat, tree = tree_util.tree_flatten((args, kwargs))
-        at = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
-        kept: list[Any] = []
+        traced_in = [i for i, x in enumerate(flat) if isinstance(x, Tracer)]
+        outputs: list[Any] = []
 
         def flat_fun(*tracers: Any) -> list[Any]:
-            new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
+            new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, traced_in, tracers))
             out = leaves(fun(*new_args, **new_kwargs), "output", "jit: the function's output")
-            kept.append(out)
+            outputs.append(out)
             return out.values
 
-        traced = [flat[i] for i in at]
-        graph, lifted = stage(flat_fun, [typeof(x) for x in traced], Call(fun, "jit", tree, None, at))
-        return kept.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
+        traced = [flat[i] for i in traced_in]
+        graph, lifted = stage(flat_fun, [typeof(x) for x in traced], Call(fun, "jit", tree, None, traced_in))
+        return outputs.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
 
     return staged
 
 
 def is_staged(fun: Any) -> bool:
-    """Whether a function is what ``jit`` hands to JAX; ``__wrapped__`` is the user's."""
+    """Whether a function is one that ``jit`` passes to JAX; its ``__wrapped__`` is the user's."""
     return getattr(fun, "__code__", None) is _staged_code
 
 
@@ -103,7 +103,7 @@ _staged_code = _staged(lambda: None).__code__
 
 
 class Jitted:
-    """A ``jax.jit`` function with static arguments, whose complaint about an unhashable one names it."""
+    """A ``jax.jit`` function with static arguments, whose error for an unhashable one names it."""
 
     def __init__(
         self, fun: Callable[..., Any], compiled: Any, argnums: tuple[int, ...] | None, argnames: tuple[str, ...] | None
@@ -175,12 +175,12 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """``fun`` as a function of its arguments and of the traced values that it closes over.
 
-    Wanted where a function with a custom derivative rule takes a function that may close over values which are being
-    differentiated: pass those on as arguments.
+    For functions with custom derivative rules that take a function, which may close over values that are being
+    differentiated: pass those as arguments.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      example_args: arguments of the types that it will be called with.
+      example_args: arguments of the types with which it will be called.
 
     Returns:
       ``(converted, values)``: ``converted(*args, *values)`` equals ``fun(*args)`` and closes over no traced
@@ -198,19 +198,19 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     """
     check_function(fun, "closure_convert")
     flat, in_tree = tree_util.tree_flatten(example_args)
-    kept: list[Any] = []
+    outputs: list[Any] = []
 
     def flat_fun(*tracers: Any) -> list[Any]:
         out = leaves(
             fun(*tree_util.tree_unflatten(in_tree, tracers)), "output", "closure_convert: the function's output"
         )
-        kept.append(out)
+        outputs.append(out)
         return out.values
 
     graph, lifted = stage(flat_fun, [typeof(x) for x in flat])
-    out = kept.pop()
+    out = outputs.pop()
     hoisted = [isinstance(x, Tracer) and is_inexact(typeof(x)) for x in lifted]
-    # the other values become constants; those hoisted stay, as the last inputs
+    # hoisted values remain the last inputs; the others become constants
     n = len(flat)
     builder = Builder(graph.in_types[:n])
     extra = [
@@ -236,7 +236,7 @@ def vmap(
     fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Map a function over an axis of its arguments: ``jax.vmap``, which composes with fgrad's transformations as it is.
+    """Map a function over an axis of its arguments: ``jax.vmap``, which composes with fgrad's transformations.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
@@ -256,7 +256,7 @@ def vmap(
 
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:
-        # JAX knows no rules but its own: those of ``define_rule`` hold where fgrad's graph is run
+        # JAX knows only its own batching rules; those of ``define_rule`` apply when fgrad runs a graph
         try:
             return by_graph(fun, *args, **kwargs) if BATCHING else fun(*args, **kwargs)
         except Exception as error:
@@ -285,7 +285,7 @@ def vmap(
 
 
 def _add_unmapped(error: ValueError, arguments: Sequence[str]) -> None:
-    """Add to JAX's error at a call of a mapped function which arguments lack the axis."""
+    """Add the arguments that lack the axis to JAX's error from a call of a mapped function."""
     if arguments and not getattr(error, "located", False):
         error.args = (
             f"{error}\n\nWithout the axis: {', '.join(arguments)}.\n"

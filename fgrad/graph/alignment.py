@@ -1,15 +1,15 @@
-"""Which values of two graphs correspond, whatever was put in, taken out or moved in between.
+"""Which values of two graphs correspond, even if nodes were inserted, removed or moved.
 
 NOTE [Alignment]
-Values are paired step by step, from the surest to the least sure; a value has one partner at most.
+Values are paired in steps, the most reliable first; a value has at most one partner.
 
-1. The same computation: made by the same operation from values that are the same computation, down to inputs at the
-   same position and to equal constants.
-2. The same use: made by the same operation and read by the same ones, up to the same outputs.  This finds what comes
-   after a change, where step 1 finds what comes before it.
-3. In order: among the nodes that are left between two paired ones, equal operations that stand in the same order.
-4. The same place: an operation changed, but not who reads it, or not what it reads; or one node stands against one and
-   gives the same type.
+1. The same computation: the same operation on values that are the same computation, down to inputs at the same
+   position and equal constants.
+2. The same use: the same operation, read by the same ones, up to the same outputs.  This finds values after a change,
+   where step 1 finds those before it.
+3. In order: equal operations in the same order among the nodes left between two paired ones.
+4. In context: an operation changed, but not its readers, or not its operands; or a single node remains on both sides
+   and its results have the same types.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from difflib import SequenceMatcher
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.repeats import token
 
-#: longer stretches are aligned by the operations that occur once in them
+#: longer sequences are aligned by the operations that occur once in them
 SEQUENCE_LIMIT = 2000
 
 
@@ -39,35 +39,35 @@ def align(one: Graph, other: Graph) -> tuple[tuple[int, int], ...]:
 
 
 class Alignment:
-    """The pairing of two graphs as it grows: ``partner`` from values of the first to those of the second."""
+    """The pairing of two graphs; ``partner`` maps values of the first to those of the second."""
 
     def __init__(self, one: Graph, other: Graph):
         numbers: dict[Hashable, int] = {}
         self.one: _Side = _Side(one, numbers)
         self.other: _Side = _Side(other, numbers)
         self.partner: dict[int, int] = {}
-        self.taken: set[int] = set()
+        self.matched: set[int] = set()
         for a, b in zip(range(len(one.in_types)), range(len(other.in_types)), strict=False):
             if one.in_types[a] == other.in_types[b]:
                 self._pair(a, b)
         self._by_key(self.one.computations(), self.other.computations())
         uses = self.one.uses(), self.other.uses()
         self._by_key(*[
-            [side.number((use, maker)) for use, maker in zip(uses_of_side, side.makers(), strict=True)]
+            [side.number((use, producer)) for use, producer in zip(uses_of_side, side.producer_tokens(), strict=True)]
             for side, uses_of_side in zip((self.one, self.other), uses, strict=True)
         ])  # fmt: skip
         self._in_order()
         self._by_key(*uses)
-        self._in_place()
+        self._in_context()
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         return tuple(sorted(self.partner.items()))
 
     def _pair(self, a: int, b: int) -> bool:
-        if a in self.partner or b in self.taken or self.one.graph.types[a] != self.other.graph.types[b]:
+        if a in self.partner or b in self.matched or self.one.graph.types[a] != self.other.graph.types[b]:
             return False
         self.partner[a] = b
-        self.taken.add(b)
+        self.matched.add(b)
         return True
 
     def _pair_nodes(self, i: int, j: int) -> None:
@@ -75,34 +75,34 @@ class Alignment:
             self._pair(a, b)
 
     def _free(self) -> tuple[list[int], list[int]]:
-        """The nodes of each side none of whose results has a partner."""
+        """The nodes of each side without paired results."""
         one = [i for i in range(len(self.one.nodes)) if not any(v in self.partner for v in self.one.outs(i))]
-        other = [j for j in range(len(self.other.nodes)) if not any(v in self.taken for v in self.other.outs(j))]
+        other = [j for j in range(len(self.other.nodes)) if not any(v in self.matched for v in self.other.outs(j))]
         return one, other
 
     def _by_key(self, one: Sequence[int], other: Sequence[int]) -> None:
-        """Pair the values of equal keys, in order."""
+        """Pair values with equal keys, in order."""
         unpaired: dict[int, list[int]] = defaultdict(list)
         for b in range(len(other) - 1, -1, -1):
-            if b not in self.taken:
+            if b not in self.matched:
                 unpaired[other[b]].append(b)
         for a, key in enumerate(one):
             if a not in self.partner and unpaired.get(key):
                 self._pair(a, unpaired[key].pop())
 
     def _in_order(self) -> None:
-        """Equal operations that stand in the same order between nodes that are paired."""
+        """Pair equal operations that have the same order between paired nodes."""
         for one, other in self._gaps():
             tokens = [self.one.tokens[i] for i in one], [self.other.tokens[j] for j in other]
             for i, j in _matching(*tokens):
                 self._pair_nodes(one[i], other[j])
 
     def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """The stretches of unpaired nodes between paired ones that stand in the same order on both sides."""
+        """The unpaired nodes between paired ones that have the same order on both sides."""
         one, other = self._free()
-        made = [(self.one.maker[a], self.other.maker[b]) for a, b in sorted(self.partner.items())]
-        ordered = _increasing([j for i, j in made if i >= 0 and j >= 0])
-        anchors = [pair for pair in made if pair[0] >= 0 and pair[1] >= 0]
+        node_pairs = [(self.one.producer[a], self.other.producer[b]) for a, b in sorted(self.partner.items())]
+        ordered = _increasing([j for i, j in node_pairs if i >= 0 and j >= 0])
+        anchors = [pair for pair in node_pairs if pair[0] >= 0 and pair[1] >= 0]
         p = q = 0
         for i, j in [*[anchors[k] for k in ordered], (len(self.one.nodes), len(self.other.nodes))]:
             start, begin = p, q
@@ -113,18 +113,18 @@ class Alignment:
             if p > start and q > begin:
                 yield one[start:p], other[begin:q]
 
-    def _in_place(self) -> None:
-        """Operations that changed where what they read, or who stands around them, did not."""
+    def _in_context(self) -> None:
+        """Pair operations that changed, but not their operands or their neighbours."""
         one, other = self._free()
-        waiting: dict[Hashable, list[int]] = defaultdict(list)
+        candidates: dict[Hashable, list[int]] = defaultdict(list)
         for j in reversed(other):
             node = self.other.nodes[j]
-            waiting[node.out_types, tuple([v if v in self.taken else -1 for v in node.inputs])].append(j)
+            candidates[node.out_types, tuple([v if v in self.matched else -1 for v in node.inputs])].append(j)
         for i in one:
             node = self.one.nodes[i]
             reads = tuple([self.partner.get(v, -1) for v in node.inputs])
-            if max(reads, default=-1) >= 0 and waiting.get((node.out_types, reads)):
-                self._pair_nodes(i, waiting[node.out_types, reads].pop())
+            if max(reads, default=-1) >= 0 and candidates.get((node.out_types, reads)):
+                self._pair_nodes(i, candidates[node.out_types, reads].pop())
         for one, other in self._gaps():
             if len(one) == len(other):
                 for i, j in zip(one, other, strict=True):
@@ -133,44 +133,44 @@ class Alignment:
 
 
 class _Side:
-    """A graph with who makes each of its values.  ``numbers`` are given out to equal things; both sides share them."""
+    """A graph with the producers of its values.  Equal things get equal ``numbers``, which both sides share."""
 
     def __init__(self, graph: Graph, numbers: dict[Hashable, int]):
         self.graph = graph
         self.numbers = numbers
         self.nodes: tuple[Node, ...] = graph.nodes
-        lead = len(graph.in_types) + len(graph.consts)
-        self.firsts: list[int] = [lead]
-        self.maker: list[int] = [-1] * lead
+        first = len(graph.in_types) + len(graph.consts)
+        self.firsts: list[int] = [first]
+        self.producer: list[int] = [-1] * first
         for i, node in enumerate(graph.nodes):
-            self.maker += [i] * len(node.op.out_types)
-            self.firsts.append(len(self.maker))
+            self.producer += [i] * len(node.op.out_types)
+            self.firsts.append(len(self.producer))
         self.tokens: list[int] = [self.number(token(node.op)) for node in graph.nodes]
 
     def number(self, key: Hashable) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
 
-    def makers(self) -> list[int]:
-        """For each value the token of the operation that makes it; -1 for inputs and constants."""
-        return [self.tokens[i] if i >= 0 else -1 for i in self.maker]
+    def producer_tokens(self) -> list[int]:
+        """For each value the token of the operation that computes it; -1 for inputs and constants."""
+        return [self.tokens[i] if i >= 0 else -1 for i in self.producer]
 
     def outs(self, i: int) -> range:
         return range(self.firsts[i], self.firsts[i + 1])
 
     def computations(self) -> list[int]:
-        """For each value a number that equal computations share."""
+        """For each value a number; equal computations have equal numbers."""
         graph, number = self.graph, self.number
         numbers = [number(("input", i, t)) for i, t in enumerate(graph.in_types)]
         numbers += [number(("const", const)) for const in graph.consts]
         for node in graph.nodes:
-            made = number((number(node.op.key), *[numbers[v] for v in node.inputs]))
-            numbers += [number(("result", made, k)) for k in range(len(node.op.out_types))]
+            computation = number((number(node.op.key), *[numbers[v] for v in node.inputs]))
+            numbers += [number(("result", computation, k)) for k in range(len(node.op.out_types))]
         return numbers
 
     def uses(self) -> list[int]:
-        """For each value a number that values share which are read in the same way, up to the outputs.
+        """For each value a number; values that are read in the same way, up to the outputs, have equal numbers.
 
-        A value that nobody reads is like no other.
+        That of an unread value is unique.
         """
         number = self.number
         readers: list[list[Hashable]] = [[] for _ in self.graph.types]
@@ -193,15 +193,15 @@ class _Side:
 
 
 def _increasing(numbers: Sequence[int]) -> list[int]:
-    """The positions of a longest stretch of strictly increasing numbers, others left out."""
+    """The positions of a longest strictly increasing subsequence."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
     for k, n in enumerate(numbers):
-        at = bisect_left(tails, n)
-        before.append(ends[at - 1] if at else -1)
-        tails[at : at + 1] = [n]
-        ends[at : at + 1] = [k]
+        length = bisect_left(tails, n)
+        before.append(ends[length - 1] if length else -1)
+        tails[length : length + 1] = [n]
+        ends[length : length + 1] = [k]
     positions = []
     k = ends[-1] if ends else -1
     while k >= 0:
@@ -211,7 +211,7 @@ def _increasing(numbers: Sequence[int]) -> list[int]:
 
 
 def _matching(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Positions of equal items that stand in the same order."""
+    """Positions of equal items in the same order."""
     if len(one) * len(other) <= SEQUENCE_LIMIT**2:
         for i, j, size in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
             yield from zip(range(i, i + size), range(j, j + size), strict=True)

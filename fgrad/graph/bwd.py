@@ -1,4 +1,4 @@
-"""What JAX says of a ``custom_vjp``: which residuals its ``fwd`` saved, and how its ``bwd`` is called."""
+"""JAX's ``custom_vjp``: the residuals of ``fwd``, and calls of ``bwd``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,21 +20,22 @@ def residuals(
     known: Sequence[Any],
     trees: Any,
     lead: Sequence[int],
-    held: Mapping[int, Any],
+    references: Mapping[int, Any],
 ) -> tuple[list[Residual], Sequence[int]]:
-    """The residuals of ``fwd`` and its results, from all its outputs and what JAX has left out of these.
+    """The residuals of ``fwd`` and its results.
 
     Arguments:
-      args: the numbers of its arguments but for those that are ``held``, by position.
-      outs, known: its outputs, and those that are no traced values, None for the others.
-      trees: what JAX says of its outputs: residuals that are arguments are not among them.
+      args: the numbers of its arguments but for ``references``, which are by position.
+      outs, known: its outputs, and the values of those that are not traced, None for the others.
+      trees: JAX's description of its outputs, from which JAX has removed residuals that are arguments.
       lead: the constants that the function closes over.
     """
     _, res_tree, forwards = trees
     pruned = res_tree.num_leaves - sum(f is not None for f in forwards)
     kept = iter(zip(outs[:pruned], known[:pruned], strict=True))
     others = iter(args)
-    flat = [(-1, held[i]) if i in held else (next(others), None) for i in range(len(args) + len(held))]
+    count = len(args) + len(references)
+    flat = [(-1, references[i]) if i in references else (next(others), None) for i in range(count)]
     # ``forwards`` numbers fwd's flat arguments, after the constants, or as (value, flag) pairs
     numbered = [*[(number, None) for number in lead], *flat]
     in_pairs = any(f is not None and f >= len(numbered) for f in forwards)
@@ -49,11 +50,11 @@ class BwdCall:
     Attributes:
       bwd: the user's function as JAX has wrapped it.
       label: the name of the function that has the rule.
-      write: writes down what ``fwd`` returned, where ``bwd`` reads it.
-      residuals: the known ones; None for those that were saved.
+      write: stores the outputs of ``fwd`` where ``bwd`` reads them.
+      residuals: the values of known ones; None for those that were saved.
       out_types: the types of the results.
-      live: which results have a cotangent, for a rule that is told of symbolic zeros; None for any other.
-      types: the types of the arguments but for those that are held.
+      live: which results have a cotangent, for a rule with symbolic zeros; else None.
+      types: the types of the arguments but for references.
       positions: their positions in the call.
     """
 
@@ -67,10 +68,10 @@ class BwdCall:
     positions: Sequence[int]
 
     def cotangents(self, *flat: Any) -> dict[int, Any]:
-        """The cotangents that it gives, by argument; zeros and those of integers are left out."""
+        """The cotangents by argument, without zeros and those of integers."""
         count = sum(value is None for value in self.residuals)
         saved, cts = iter(flat[:count]), iter(flat[count:])
-        given = [next(saved) if value is None else value for value in self.residuals]
+        all_residuals = [next(saved) if value is None else value for value in self.residuals]
         full = [next(cts) if is_inexact(t) else np.zeros(t.shape, jax.dtypes.float0) for t in self.out_types]
         if self.live is not None:
             full = [
@@ -79,7 +80,7 @@ class BwdCall:
             ]
         self.write()
         try:
-            result = self.bwd.call_wrapped(*given, *full)
+            result = self.bwd.call_wrapped(*all_residuals, *full)
         except Exception as error:
             errors.in_rule(error, "bwd", self.label, self.bwd.f)
             raise
@@ -89,12 +90,12 @@ class BwdCall:
         return {k: ct for k, ct in enumerate(by_argument) if _is_value(ct) and is_inexact(self.types[k])}
 
     def dense(self, *flat: Any) -> list[Any]:
-        """The cotangents of all arguments that can have one, zeros among them."""
+        """The cotangents of all arguments that can have one, including zeros."""
         cotangents = self.cotangents(*flat)
         wanted = [(k, t) for k, t in enumerate(self.types) if is_inexact(t)]
         return [cotangents[k] if k in cotangents else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
 
 
 def _is_value(x: Any) -> bool:
-    """Whether this is a number or an array: literals say what type they are of, and symbolic zeros do too."""
+    """Whether this is a number or an array, and not a symbolic zero."""
     return not hasattr(x, "aval") or isinstance(x, jax.Array | Tracer | np.ndarray | complex | float | int)

@@ -1,7 +1,7 @@
 """Parameters, types and pytrees as JSON and back.
 
-What JSON has no word for is an object with one tag, ``{"dtype": "float32"}``.  Decoding makes values of a fixed list
-of classes and of what was entered with ``register``; nothing is looked up by a name that the file chooses freely.
+A value that JSON cannot express is an object with a tag, ``{"dtype": "float32"}``.  Decoding creates values of a fixed
+list of classes and those entered with ``register``; nothing else is looked up by a name from the file.
 """
 
 import enum
@@ -24,16 +24,16 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.regions import Deferred
 from fgrad.jaxcore import Primitive, ShapedArray, is_closed_jaxpr, is_open_jaxpr, primitive
 
-#: no array of a file may have more axes, and none take more bytes
+#: the most axes and bytes of an array in a file
 AXES, BYTES = 64, 1 << 48
 
 
 class NoCode(ValueError):
-    """A value that has no place in a file, or JSON that stands for no value."""
+    """A value that cannot be saved, or JSON that is not a value."""
 
 
 class Sink(Protocol):
-    """Where an encoder puts what is kept beside the parameters; each gives the name to refer to it by."""
+    """Stores what an encoder keeps apart from the parameters; each method returns a reference to it."""
 
     def array(self, array: np.ndarray) -> str: ...
     def graph(self, graph: Graph) -> int: ...
@@ -41,7 +41,7 @@ class Sink(Protocol):
 
 
 class Store(Protocol):
-    """Where a decoder finds it again."""
+    """Returns what a reference in the parameters refers to."""
 
     def array(self, name: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray: ...
     def graph(self, index: Any) -> Graph: ...
@@ -57,7 +57,7 @@ _named: dict[str, Any] = {}
 def register(name: str, value: Any) -> Any:
     """Let ``value`` (a function, say a remat policy or a callback) be saved in graphs under ``name``.
 
-    The file holds the name alone; reading it needs the same registration.
+    The file has only the name; reading it needs the same registration.
 
     >>> register("tests.loud", print) is print
     True
@@ -88,12 +88,12 @@ def _dtypes() -> dict[str, np.dtype]:
 
 
 DTYPES = _dtypes()
-#: functions of ``jax.lax`` that ``reduce`` keeps beside the jaxpr of its reducer, with their primitives
+#: functions of ``jax.lax`` that ``reduce`` has as parameters besides a jaxpr, with their primitives
 FUNCTIONS = {
     "add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "max": "max", "min": "min",
     "mul": "mul",
 }  # fmt: skip
-#: how many operations a jaxpr among the parameters of a primitive may come to
+#: the most operations of a jaxpr among the parameters of a primitive
 JAXPR_NODES = 1 << 12
 KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 
@@ -110,7 +110,7 @@ def key_dtypes() -> dict[str, Any]:
 
 @functools.cache
 def key_implementations() -> dict[str, Any]:
-    """The objects that ``random_seed`` and ``random_wrap`` take as ``impl``, read off a traced call."""
+    """The objects that ``random_seed`` and ``random_wrap`` take as ``impl``, from a traced call."""
     implementations = {}
     for name in KEY_IMPLEMENTATIONS:
         graph = from_jaxpr(jax.make_jaxpr(functools.partial(jax.random.key, impl=name))(0))
@@ -130,7 +130,7 @@ def enums() -> dict[str, type[enum.Enum]]:
         "RoundingMethod",
     )
     classes = {name: getattr(lax, name) for name in names if hasattr(lax, name)}
-    # JAX exports the class of device_put's parameter under no name
+    # JAX does not export the class of device_put's parameter
     node = from_jaxpr(jax.make_jaxpr(jax.device_put)(1.0)).nodes[0]
     for kind in map(type, node.params.get("copy_semantics", ())):
         classes[kind.__name__] = kind
@@ -172,7 +172,7 @@ def decode_dtype(name: Any) -> Any:
 
 
 def encode_type(type: Any) -> str:
-    """``float32[3,4]``, with ``~`` in front where it is weak."""
+    """``float32[3,4]``, with ``~`` in front if it is weak."""
     plain = isinstance(type, ShapedArray) and all(isinstance(n, int) for n in type.shape)
     if not plain or ShapedArray(type.shape, type.dtype, type.weak_type) != type:
         raise NoCode(f"the type {type} is tied to a mesh of devices, or is not that of an array")
@@ -202,7 +202,7 @@ def encode(value: Any, sink: Sink) -> Any:
     """The JSON of a parameter.
 
     Raises:
-      NoCode: there is none; the message says which part.
+      NoCode: it cannot be saved; the message names the part.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str):
@@ -256,7 +256,7 @@ def _encode_object(value: Any, sink: Sink) -> Any:
         return {"primitive": value.name}
     if isinstance(value, tree_util.PyTreeDef):
         return {"tree": encode_tree(value)}
-    if is_place(value):
+    if is_device(value):
         return None  # a file names no machine: the value goes where JAX puts it
     named = getattr(value, "__name__", None)
     if named in FUNCTIONS and getattr(lax, named) is value:
@@ -271,16 +271,16 @@ def _encode_object(value: Any, sink: Sink) -> Any:
     )
 
 
-def is_place(value: Any) -> bool:
-    """Whether a parameter says where a value lies and nothing else."""
+def is_device(value: Any) -> bool:
+    """Whether a parameter is only a device."""
     return isinstance(value, jax.Device) or (isinstance(value, jax.sharding.NamedSharding) and value.mesh.empty)
 
 
 def decode(data: Any, store: Store) -> Any:
-    """The parameter that JSON stands for.
+    """The parameter that JSON encodes.
 
     Raises:
-      NoCode: it stands for none.
+      NoCode: it does not encode one.
     """
     if data is None or isinstance(data, bool | int | float | str):
         return data
@@ -297,14 +297,14 @@ def _short(data: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _a(kind: type, value: Any) -> Any:
+def _expect_kind(kind: type, value: Any) -> Any:
     if not isinstance(value, kind):
         raise NoCode(f"{_short(value)} stands where a {kind.__name__} is expected")
     return value
 
 
 def _decode_float(data: Any, store: Store) -> float:
-    text = _a(str, data["float"])
+    text = _expect_kind(str, data["float"])
     if text in ("inf", "-inf"):
         return float(text)
     if re.fullmatch(r"[0-9a-f]{16}", text) is None:
@@ -313,16 +313,16 @@ def _decode_float(data: Any, store: Store) -> float:
 
 
 def _decode_enum(data: Any, store: Store) -> Any:
-    kind, _, name = _a(str, data["enum"]).partition(".")
+    kind, _, name = _expect_kind(str, data["enum"]).partition(".")
     return _known(dict(_known(enums(), kind, "enumeration").__members__), name, kind)
 
 
 def _decode_record(data: Any, store: Store) -> Any:
     fields = _known(RECORDS, data["record"], "record")
-    given = _a(dict, data["fields"])
-    if set(given) != set(fields) or not hasattr(lax, data["record"]):
-        raise NoCode(f"a {data['record']} has the fields {fields}, not {tuple(given)}")
-    return getattr(lax, data["record"])(**{name: decode(x, store) for name, x in given.items()})
+    values = _expect_kind(dict, data["fields"])
+    if set(values) != set(fields) or not hasattr(lax, data["record"]):
+        raise NoCode(f"a {data['record']} has the fields {fields}, not {tuple(values)}")
+    return getattr(lax, data["record"])(**{name: decode(x, store) for name, x in values.items()})
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
@@ -348,7 +348,7 @@ def _decode_scalar(data: Any, store: Store) -> Any:
 
 
 def decode_bytes(text: Any, dtype: Any) -> np.ndarray:
-    """The scalar of ``dtype`` whose bytes stand in hexadecimal digits."""
+    """The scalar of ``dtype`` with these bytes in hexadecimal digits."""
     if type(text) is not str or re.fullmatch(f"[0-9a-f]{{{2 * dtype.itemsize}}}", text) is None or not dtype.itemsize:
         raise NoCode(f"{text!r:.60} are not the bytes of a {dtype}")
     bits = np.frombuffer(bytes.fromhex(text), dtype).reshape(())
@@ -358,18 +358,18 @@ def decode_bytes(text: Any, dtype: Any) -> np.ndarray:
 
 
 def _decode_complex(data: Any, store: Store) -> complex:
-    parts = [decode(x, store) for x in _a(list, data["complex"])]
+    parts = [decode(x, store) for x in _expect_kind(list, data["complex"])]
     if [type(x) for x in parts] != [float, float]:
         raise NoCode(f"{_short(data)} is no complex number")
     return complex(*parts)
 
 
 def _decode_dict(data: Any, store: Store) -> dict[Any, Any]:
-    pairs = [(decode(k, store), decode(v, store)) for k, v in _a(list, data["dict"])]
-    return _without_twins(dict(pairs), len(pairs))
+    pairs = [(decode(k, store), decode(v, store)) for k, v in _expect_kind(list, data["dict"])]
+    return _without_duplicates(dict(pairs), len(pairs))
 
 
-def _without_twins(entries: Any, count: int) -> Any:
+def _without_duplicates(entries: Any, count: int) -> Any:
     if len(entries) != count:
         raise NoCode("the same key stands there twice")
     return entries
@@ -381,7 +381,7 @@ def _decode_jaxpr(data: Any, store: Store) -> Any:
     if expanded(graph, JAXPR_NODES) > JAXPR_NODES:
         raise NoCode(f"a jaxpr of more than {JAXPR_NODES} operations stands among the parameters of a primitive")
     jaxpr = jax.make_jaxpr(lambda *args: evaluate(graph, args))(*[shape_of(t) for t in graph.in_types])
-    return jaxpr if _a(bool, data["closed"]) else jaxpr.jaxpr
+    return jaxpr if _expect_kind(bool, data["closed"]) else jaxpr.jaxpr
 
 
 def shape_of(type: ShapedArray) -> jax.ShapeDtypeStruct:
@@ -390,7 +390,7 @@ def shape_of(type: ShapedArray) -> jax.ShapeDtypeStruct:
 
 def _primitive(name: Any) -> Any:
     try:
-        return primitive(_a(str, name))
+        return primitive(_expect_kind(str, name))
     except KeyError:
         raise NoCode(f"this version of JAX ({jax.__version__}) exports no primitive called {name!r}") from None
 
@@ -398,9 +398,9 @@ def _primitive(name: Any) -> Any:
 #: by the keys of the object
 _DECODERS: dict[tuple[str, ...], Callable[[Any, Store], Any]] = {
     ("float",): _decode_float,
-    ("list",): lambda data, store: [decode(x, store) for x in _a(list, data["list"])],
+    ("list",): lambda data, store: [decode(x, store) for x in _expect_kind(list, data["list"])],
     ("dict",): _decode_dict,
-    ("frozenset",): lambda data, store: frozenset([decode(x, store) for x in _a(list, data["frozenset"])]),
+    ("frozenset",): lambda data, store: frozenset([decode(x, store) for x in _expect_kind(list, data["frozenset"])]),
     ("complex",): _decode_complex,
     ("graph",): lambda data, store: store.graph(data["graph"]),
     ("registered",): lambda data, store: _known(_named, data["registered"], "registered value"),
@@ -464,12 +464,12 @@ def _decode_container(data: Any) -> Any:
     if isinstance(data, dict) and len(data) == 1:
         ((kind, items),) = data.items()
         if kind == "tuple":
-            return tuple([_decode_container(x) for x in _a(list, items)])
+            return tuple([_decode_container(x) for x in _expect_kind(list, items)])
         if kind == "list":
-            return [_decode_container(x) for x in _a(list, items)]
+            return [_decode_container(x) for x in _expect_kind(list, items)]
         if kind in ("dict", "OrderedDict"):
-            pairs = [(_key(k), _decode_container(x)) for k, x in _a(list, items)]
-            return _without_twins(dict(pairs) if kind == "dict" else OrderedDict(pairs), len(pairs))
+            pairs = [(_key(k), _decode_container(x)) for k, x in _expect_kind(list, items)]
+            return _without_duplicates(dict(pairs) if kind == "dict" else OrderedDict(pairs), len(pairs))
     raise NoCode(f"{_short(data)} stands for no container")
 
 

@@ -12,7 +12,7 @@ from fgrad import errors
 from fgrad.graph.bwd import BwdCall, residuals
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.op import Kept, Op, freeze, intern, intern_typed
-from fgrad.graph.references import MAKERS, Cells, Threaded, held_type
+from fgrad.graph.references import MAKERS, Cells, Threaded, value_type
 from fgrad.graph.regions import (
     Deferred,
     DeferredByZeros,
@@ -39,8 +39,8 @@ from fgrad.jaxcore import (
     is_literal,
     is_reference,
     name_of,
-    outcome,
     scan_counts,
+    stored_outputs,
     typeof,
     with_x64_for,
     wrapped_function,
@@ -52,7 +52,7 @@ _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 def from_jaxpr(jaxpr: Any) -> Graph:
     """The graph of a closed jaxpr, or of an open one with its constant variables as leading inputs.
 
-    References that it makes are threaded through; those that it takes stay what they are.
+    References that it creates are threaded through; those that it takes remain references.
     """
     graph = _graphs.get(jaxpr)
     if graph is None:
@@ -69,7 +69,7 @@ def threaded(jaxpr: Any) -> Threaded:
 
 def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
-    builder = Builder([held_type(v.aval) if references else v.aval for v in invars])
+    builder = Builder([value_type(v.aval) if references else v.aval for v in invars])
     makes = not MAKERS.isdisjoint([eqn.primitive.name for eqn in eqns])
     cells = Cells(builder) if references or makes else None
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
@@ -97,7 +97,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
         if isinstance(imported, Op):
             first = builder.emit(imported, args, source)
             outs: Sequence[int] = range(first, first + len(imported.out_types))
-        else:  # what a function of JAX's does has no line of the user's but that of the call
+        else:  # nodes from inside JAX get the line of the call
             outs = builder.splice(imported, args, otherwise=source)
         number.update(zip(eqn.outvars, outs, strict=True))
     outputs = [read(v) for v in outvars]
@@ -108,7 +108,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:
-    """A jaxpr's literal with a value of its own type: JAX keeps a Python number even where the type is another."""
+    """A jaxpr's literal as a constant of its type, which may differ from that of the Python number JAX keeps."""
     if typeof(value) != type:
         value = np.asarray(value).astype(type.dtype)
         value = value.item() if type.weak_type and typeof(value.item()) == type else value
@@ -161,7 +161,7 @@ def _constrained(builder: Builder, number: int, sharding: Any) -> int:
 
 
 def _inlined(name: str) -> Callable[[dict[str, Any], Sequence[ShapedArray]], Graph]:
-    """An importer for a call whose body is the jaxpr under parameter ``name`` and whose wrapping says nothing here."""
+    """An importer that inlines the jaxpr under the parameter ``name``."""
     return lambda params, in_types: from_jaxpr(params[name])
 
 
@@ -190,30 +190,29 @@ def _while(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Grap
 
 
 def _while_of_many(cond: Graph, body: Graph, nc: int, nb: int, in_types: Sequence[ShapedArray]) -> Graph:
-    """A loop whose condition is an array, as ``jax.vmap`` makes it: each part stops on its own."""
+    """A loop whose condition is an array, as under ``jax.vmap``: each element stops on its own."""
 
-    def goes_on(*args: Any) -> Any:
+    def any_left(*args: Any) -> Any:
         return lax.reduce_or(evaluate(cond, args)[0], tuple(range(len(cond.out_types[0].shape))))
 
     def step(*args: Any) -> list[Any]:
         carry = args[nc + nb :]
-        going = evaluate(cond, [*args[:nc], *carry])[0]
+        left = evaluate(cond, [*args[:nc], *carry])[0]
         return [
-            lax.select(lax.broadcast_in_dim(going, new.shape, tuple(range(going.ndim))), new, old)
+            lax.select(lax.broadcast_in_dim(left, new.shape, tuple(range(left.ndim))), new, old)
             for new, old in zip(evaluate(body, args[nc:]), carry, strict=True)
         ]
 
     types = [plain(t) for t in in_types]
     params = {
-        "cond": from_jaxpr(jax.make_jaxpr(goes_on)(*types[:nc], *types[nc + nb :])),
+        "cond": from_jaxpr(jax.make_jaxpr(any_left)(*types[:nc], *types[nc + nb :])),
         "body": from_jaxpr(jax.make_jaxpr(step)(*types)),
         "cond_consts": nc,
         "body_consts": nc + nb,
     }
     builder = Builder(in_types)
-    at = builder.inputs
     op = intern(while_, params, [*in_types[:nc], *in_types])
-    first = builder.emit(op, (*at[:nc], *at))
+    first = builder.emit(op, (*builder.inputs[:nc], *builder.inputs))
     return builder.finish(range(first, first + len(op.out_types)))
 
 
@@ -222,7 +221,7 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     types = call.in_types[n:]
 
     def rule(live: Sequence[bool] = tuple(map(is_inexact, types))) -> Graph:
-        # the flags say which tangents are symbolic zeros: of the inputs that have none, and those told to be
+        # the flags mark symbolic zeros: the tangents of integers and those that are not live
         jaxpr, consts, zeros = thunk.call_wrapped(
             *[not (is_live and is_inexact(t)) for t, is_live in zip(types, live, strict=True)]
         )
@@ -252,16 +251,16 @@ def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 
 def _label(call: Any, thunk: Any) -> str:
-    """The name of the function that has a rule; that of its rule where JAX has not kept it."""
+    """The name of the function that has a rule, or that of the rule if JAX has not kept it."""
     debug_name = getattr(getattr(call.jaxpr, "debug_info", None), "func_name", None)
     return debug_name or getattr(wrapped_function(thunk) or thunk, "__name__", "function")
 
 
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
-    """What tells a custom rule apart: the user's function, the static arguments that JAX wrapped it with, the types.
+    """The identity of a custom rule: the user's function, the static arguments that JAX wrapped it with, the types.
 
-    JAX's own helper functions among those arguments are made anew for each call and say nothing.  With JAX's 64-bit
-    flag on, the rule of the same types has other numbers in it.
+    JAX's own helper functions among those arguments are new at each call, so they do not count.  JAX's 64-bit flag
+    does: it changes the types inside the rule.
     """
     statics = [
         freeze(x)
@@ -273,7 +272,7 @@ def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
 
 
 def _key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
-    """The key of a rule met in a jaxpr: that of the user's function where it can be found in JAX's thunk."""
+    """The key of a rule in a jaxpr: that of the user's function, if it can be found in JAX's thunk."""
     fun = thunk if hasattr(thunk, "transforms") and thunk.transforms else wrapped_function(thunk)
     return Kept(thunk) if fun is None else rule_key(fun, types)
 
@@ -290,8 +289,8 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     ran: dict[Any, tuple[Any, Any, Any, Callable[[], None]]] = {}
 
     def forward(perturbed: tuple[bool, ...]) -> tuple[Any, Any, Any, Callable[[], None]]:
-        if perturbed not in ran:  # JAX calls fwd once for each pattern, and what it writes down is gone at the next
-            ran[perturbed] = (*thunk.call_wrapped(*perturbed), params["out_trees"](), outcome(fwd))
+        if perturbed not in ran:  # JAX calls fwd once per pattern, and overwrites what it stored for the last one
+            ran[perturbed] = (*thunk.call_wrapped(*perturbed), params["out_trees"](), stored_outputs(fwd))
         return ran[perturbed]
 
     def rule(live: Sequence[bool] | None = None) -> VjpRule:
@@ -316,10 +315,10 @@ def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_t
 
 
 def _known(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
-    """The outputs of an open jaxpr with these constants that no equation gives, and None for the others."""
-    # the constants have variables of their own, or are the first inputs, by JAX's version
-    held = dict(zip([*jaxpr.constvars, *jaxpr.invars], consts, strict=False))
-    outputs = [atom.val if is_literal(atom) else held.get(atom) for atom in jaxpr.outvars]
+    """For each output of an open jaxpr its value if it is a constant, else None."""
+    # depending on JAX's version, the constants have variables of their own or are the first inputs
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], consts, strict=False))
+    outputs = [atom.val if is_literal(atom) else values.get(atom) for atom in jaxpr.outvars]
     return [None if isinstance(value, Tracer) else value for value in outputs]
 
 
@@ -334,22 +333,22 @@ def vjp_rule(
     label: str,
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
-    held: Mapping[int, Any] = {},
+    references: Mapping[int, Any] = {},
 ) -> VjpRule:
-    """The rule of a custom_vjp call whose fwd stands in ``builder``; ``bwd`` is staged on residuals and cotangents.
+    """The rule of a custom_vjp call with fwd in ``builder``; ``bwd`` is staged with residuals and cotangents.
 
-    ``known`` has those outputs of fwd that are no traced values, and None for the others; see NOTE [Residuals that are
-    known].  ``trees`` describes what fwd returned, and ``write`` writes it down where ``bwd`` reads it.
-    ``held`` are the references among the arguments of the call, by position; the others are the builder's inputs.
-    A ``bwd`` that asks for numbers is called when the backward pass runs.  One that is told of zeros gets symbolic ones
-    for the outputs that are not ``live``.
+    ``known`` has those outputs of fwd that are not traced, and None for the others; see NOTE [Residuals that are
+    known].  ``trees`` describes the outputs of fwd, and ``write`` stores it where ``bwd`` reads it.
+    ``references`` are those among the arguments of the call, by position; the others are the builder's inputs.
+    A ``bwd`` that needs concrete values is called when the backward pass runs.  With ``symbolic_zeros`` it gets
+    symbolic zeros for the outputs that are not ``live``.
     """
-    given, primals_out = residuals(builder.inputs, outs, known, trees, lead, held)
-    saved = [number for number, value in given if value is None]
+    all_residuals, primals_out = residuals(builder.inputs, outs, known, trees, lead, references)
+    saved = [number for number, value in all_residuals if value is None]
     forward = builder.finish([*saved, *primals_out])
     types = [builder.types[i] for i in builder.inputs]
-    values = [value for _, value in given]
-    positions = [i for i in range(len(types) + len(held)) if i not in held]
+    values = [value for _, value in all_residuals]
+    positions = [i for i in range(len(types) + len(references)) if i not in references]
     called = BwdCall(bwd, label, write, values, call.out_types, live, types, positions)
     wrt: list[int] = []
 
@@ -364,20 +363,20 @@ def vjp_rule(
         return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except errors.CONCRETIZATIONS:
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
-        fixed = [None if value is None else _fixed(value) for value in values]
-        key = (_key(bwd, types), trees[1], *fixed, None if live is None else tuple(live))
+        static = [None if value is None else _static_key(value) for value in values]
+        key = (_key(bwd, types), trees[1], *static, None if live is None else tuple(live))
         function = Deferred(key, lambda: called.dense)
         out_types = [ShapedArray(types[i].shape, types[i].dtype) for i in wanted]
         return VjpRule(forward, python_call_graph(function, in_types, out_types), tuple(wanted))
 
 
-def _fixed(value: Any) -> Hashable:
-    """What tells apart a residual that is part of the rule."""
+def _static_key(value: Any) -> Hashable:
+    """The identity of a residual that is part of the rule."""
     return Kept(value) if is_reference(typeof(value)) else (isinstance(value, bool), Const.of(value))
 
 
 def _plain_or_weak(type: ShapedArray) -> ShapedArray:
-    """``plain``, but weak where the type is: a weak residual or cotangent does not widen what it is multiplied by."""
+    """``plain``, but as weak as the type: a weak residual or cotangent does not promote what it is multiplied by."""
     return plain(type).update(weak_type=type.weak_type)
 
 
@@ -425,14 +424,14 @@ def _linear_call(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         lead = [builder.const(Const.of(x)) for x in closed_over]
         return builder.finish(builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[consts:]]))
 
-    # JAX wraps the user's functions anew for each call: what they compute tells two transposes apart
+    # JAX wraps the user's functions anew for each call, so transposes are identified by their graphs
     return linear_call_op(call, Deferred(_thunk_key(rule, thunk), rule), n, in_types)
 
 
 def _thunk_key(rule: Callable[[], Graph], thunk: Any) -> Hashable:
     try:
         return ("transpose", rule())
-    except Exception:  # it will be raised again, with the user's line, where the transpose is needed
+    except Exception:  # it is raised again, with the user's line, where the transpose is needed
         return ("transpose", Kept(thunk))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 from jax import lax
 
-from fgrad.graph.encoding import FUNCTIONS, enums, is_place, key_implementations
+from fgrad.graph.encoding import FUNCTIONS, enums, is_device, key_implementations
 from fgrad.graph.graph import Graph
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.regions import Deferred
@@ -242,7 +242,7 @@ def is_named_axes(value: Any, call: Call) -> bool:
     return type(value) is tuple and all(is_text(x) or is_int(x, 0, call.rank - 1) for x in value)
 
 
-NOTHING = Kind("None", lambda value, call: value is None or is_place(value))
+NOTHING = Kind("None", lambda value, call: value is None or is_device(value))
 EMPTY = Kind("an empty tuple", lambda value, call: value == () and type(value) is tuple)
 FLAG = Kind("a bool", lambda value, call: type(value) is bool)
 REAL = Kind("a finite number", lambda value, call: type(value) in (int, float) and abs(value) <= LARGEST)

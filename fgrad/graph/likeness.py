@@ -1,7 +1,7 @@
-"""Whether two graphs do the same and differ only in which functions their custom rules belong to.
+"""Whether two graphs differ only in the functions to which their custom rules belong.
 
-A call with a rule of its own is told apart by its function, since a rule may do what no graph shows.  So a program that
-is written out as source gives another graph, though each call and each rule in it records to the same operations.
+A call with a custom rule is identified by its function, since a rule may do what no graph shows.  So a program written
+out as source has another graph, though each of its calls and rules records to the same operations.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ from fgrad.jaxcore import is_inexact
 
 
 def ruled_alike(one: Graph, other: Graph) -> tuple[str, ...] | None:
-    """The names of the functions that are other ones with equal rules, where two graphs differ in nothing else; else
-    None.
+    """The names of functions that differ but have equal rules, if two graphs differ in nothing else; else None.
 
     >>> import jax, jax.numpy as jnp
     >>> from fgrad.graph.importing import from_jaxpr
@@ -37,12 +36,12 @@ def operations_alike(one: Op, other: Op) -> bool:
 
 
 class _Comparison:
-    """One comparison, which goes into the graphs of regions and of rules."""
+    """A comparison, including the graphs of regions and of rules."""
 
     def __init__(self) -> None:
         self.labels: list[str] = []
-        #: rules that are being compared, or were: a rule may call the function that has it
-        self.met: set[tuple[Any, Any]] = set()
+        #: pairs of rules whose comparison has started: a rule may call its own function
+        self.seen: set[tuple[Any, Any]] = set()
 
     def graphs(self, one: Graph, other: Graph) -> bool:
         if one == other:
@@ -74,19 +73,19 @@ class _Comparison:
 
     def _rules(self, one: Op, other: Op) -> bool:
         rules = one.params["rule"], other.params["rule"]
-        if rules in self.met:
+        if rules in self.seen:
             return True
-        self.met.add(rules)
+        self.seen.add(rules)
         self.labels.append(one.params["label"])
         try:
-            made = [self._made(op, rule) for op, rule in zip((one, other), rules, strict=True)]
-        except Exception:  # a rule that cannot be recorded: nothing is known of it
+            graphs = [self._graphs_of(op, rule) for op, rule in zip((one, other), rules, strict=True)]
+        except Exception:  # a rule that cannot be recorded
             return False
-        return all(map(self.graphs, *made))
+        return all(map(self.graphs, *graphs))
 
     @staticmethod
-    def _made(op: Op, rule: Deferred) -> Sequence[Graph]:
-        """The graphs of a rule where all that can be differentiated is."""
+    def _graphs_of(op: Op, rule: Deferred) -> Sequence[Graph]:
+        """The graphs of a rule, with everything live."""
         arguments = [is_inexact(type) for type in op.in_types[op.params["num_consts"] :]]
         if isinstance(op.primitive, CustomJvp):
             return [rule.of((True,) * sum(arguments))]

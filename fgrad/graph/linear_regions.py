@@ -22,7 +22,7 @@ class LinearSolve(Region):
     name = "custom_linear_solve"
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        # as JAX's own solve, not just ``solve``: a gradient taken later, of what JAX has traced, needs ``matvec``
+        # as a solve of JAX's, not just ``solve``: a later gradient, of what JAX has traced, needs ``matvec``
         a, b, c, d = params["lengths"]
         solve, transpose_solve = params["solve"], params["transpose_solve"]
         rhs = tuple(args[a + b + c + d :])
@@ -56,12 +56,12 @@ class LinearSolve(Region):
 
 @functools.lru_cache(256)
 def _with_unused_inputs(
-    graph: Graph, count: int, before: tuple[ShapedArray, ...], behind: tuple[ShapedArray, ...]
+    graph: Graph, count: int, before: tuple[ShapedArray, ...], after: tuple[ShapedArray, ...]
 ) -> Graph:
     """The graph with unused inputs added before and after its first ``count``."""
-    builder = Builder([*before, *graph.in_types[:count], *behind, *graph.in_types[count:]])
+    builder = Builder([*before, *graph.in_types[:count], *after, *graph.in_types[count:]])
     start, end = len(before), len(before) + count
-    read = [*builder.inputs[start:end], *builder.inputs[end + len(behind) :]]
+    read = [*builder.inputs[start:end], *builder.inputs[end + len(after) :]]
     return builder.finish(builder.splice(graph, read))
 
 

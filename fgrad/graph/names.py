@@ -1,10 +1,10 @@
-"""Names for values: what the user's code calls them, read from the bytecode when somebody asks.
+"""Names for values: the variables of the user's code, read from the bytecode when needed.
 
 NOTE [The user's names]
-A node keeps the code object and the offset of the user's instruction that ran it.  What becomes of that instruction's
-result stands in the bytecode right after it: ``h = jnp.tanh(z)`` is followed by a store to ``h``.  So names cost
-nothing while a program is recorded.  The few instructions up to the store are followed on a small stack of texts; as
-soon as the result goes into something else (another operation, a call), it has no name of its own.
+A node has the code object and the offset of the user's instruction that ran it.  The bytecode after it shows what
+happens to the result: ``h = jnp.tanh(z)`` is followed by a store to ``h``.  So names cost nothing during recording.
+The few instructions up to the store are simulated on a small stack of texts; if the result goes into something else
+first (another operation, a call), it has no name of its own.
 """
 
 import dis
@@ -17,9 +17,9 @@ from typing import Any
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.source import Source
 
-#: how many instructions after the one that made a value are read
+#: how many instructions after the one that computed a value are read
 FOLLOWED = 40
-#: what stands for the value itself, and for its parts, on the stack of texts
+#: the value itself on the stack; its parts are the numbers after it
 _RESULT = 0
 
 #: reads of a variable, whatever its scope
@@ -33,7 +33,7 @@ _CONSTANTS = frozenset({"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_CONST_IMMORTAL", "
 
 
 def stored_name(source: Source) -> str | None:
-    """The variable, attribute or item that a user's statement stores its value in; None where it has no name.
+    """The variable, attribute or item to which a user's statement assigns its value; None if there is none.
 
     >>> import sys
     >>> def f():
@@ -50,8 +50,8 @@ def stored_name(source: Source) -> str | None:
 
 
 def stored_names(source: Source) -> tuple[str | None, ...]:
-    """The names of the parts of a value that a statement unpacks: one name where it is not unpacked, none at all for a
-    value that goes into something else.
+    """The names of the parts into which a statement unpacks a value: one if it is not unpacked, none if it goes into
+    something else.
 
     >>> import sys
     >>> def f():
@@ -79,7 +79,7 @@ def _stored_names(code: CodeType, offset: int) -> tuple[str | None, ...]:
         if name == "UNPACK_SEQUENCE" and stack[-1] == _RESULT and not parts:
             stack.pop()
             parts = [None] * value
-            stack += reversed(range(1, value + 1))  # part k stands as the number k
+            stack += reversed(range(1, value + 1))  # part k is the number k
             continue
         stored = _stored(name, value, instruction.arg, stack)
         if stored is None:
@@ -88,7 +88,7 @@ def _stored_names(code: CodeType, offset: int) -> tuple[str | None, ...]:
             if isinstance(what, int) and what > _RESULT and parts:
                 parts[what - 1] = text
             elif what == _RESULT:
-                # "_" is no name, and pytest, which rewrites assertions, has variables of its own
+                # "_" is not a name, and pytest, which rewrites assertions, has variables of its own
                 return () if text == "_" or text.startswith("@") else (text,)
         if parts and not any(isinstance(x, int) for x in stack):
             return tuple(parts)
@@ -105,13 +105,13 @@ def _after(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
 
 
 def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tuple[Any, str]] | None:
-    """Follow one instruction: what it stores (and where), None where the way ends."""
+    """Simulate one instruction: what it stores (and where); None if the simulation cannot continue."""
     if not stack:
         return None
     if name in _STORES:
         return [(stack.pop(), value)]
     if name == "STORE_FAST_STORE_FAST":
-        # below the value lies what was computed before it, of which nothing is known
+        # below the value is an earlier one, which is unknown
         return [(stack.pop() if stack else None, each) for each in value]
     if name == "STORE_FAST_LOAD_FAST":
         stored = [(stack.pop(), value[0])]
@@ -131,7 +131,7 @@ def _stored(name: str, value: Any, arg: int | None, stack: list[Any]) -> list[tu
 
 
 def _moves(name: str, value: Any, arg: int | None, stack: list[Any]) -> bool:
-    """Follow an instruction that stores nothing; whether the value is still on the stack, unread."""
+    """Simulate an instruction that stores nothing; whether the value is still on the stack, unread."""
     if name in _LOADS:
         stack.append(value)
     elif name in _LOAD_PAIRS:

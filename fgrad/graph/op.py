@@ -46,7 +46,7 @@ BATCHING: dict[Primitive, Callable[..., Any]] = {}
 
 
 def enter_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """Give a primitive a batching rule, which holds in graphs and under ``jax.vmap``."""
+    """Define the batching rule of a primitive, for graphs and for ``jax.vmap``."""
     BATCHING[primitive] = rule
 
     def mapped(args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -56,19 +56,19 @@ def enter_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
     when_mapped(primitive, mapped)
 
 
-#: how primitives are written out where JAX stages them for XLA: from an operation to a function of operands, or None
+#: how primitives are lowered when JAX stages them for XLA: from an operation to a function of operands, or None
 LOWERINGS: dict[Primitive, Callable[["Op"], Callable[..., Any] | None]] = {}
 
 
 def enter_lowering(primitive: Primitive, rule: Callable[["Op"], Callable[..., Any] | None]) -> None:
-    """Have a primitive of one result written out wherever a graph is staged by JAX."""
+    """Define the lowering of a primitive with one result, for graphs that JAX stages."""
     LOWERINGS[primitive] = rule
 
 
 class Op:
     """One operation: ``primitive`` with ``params``, from values of ``in_types`` to values of ``out_types``.
 
-    Slots rather than attrs: identity hashing in C is what the recorder's 1 us per operation rests on.
+    It has slots and not attrs, since the recorder's 1 us per operation depends on identity hashing in C.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Op:
         effects: bool,
     ):
         self.primitive: Any = primitive
-        #: the name under which rules, kernels and files know it
+        #: its name in rules, kernels and files
         self.name: str = name_of(primitive)
         #: whether it is not JAX's own: its author's functions may accept JAX arrays only
         self.foreign: bool = (
@@ -105,7 +105,7 @@ class Op:
         self.in_types: tuple[ShapedArray, ...] = in_types
         self.out_types: tuple[ShapedArray, ...] = out_types
         self.effects: bool = effects
-        #: derivative templates and other results worked out from this operation, kept as long as it lives
+        #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
@@ -128,14 +128,14 @@ class Op:
         return out if self.primitive.multiple_results else (out,)
 
     def _lowered(self, rule: Callable[["Op"], Callable[..., Any] | None]) -> Callable[..., Any]:
-        """The operation as it is staged."""
+        """The operation's lowering."""
         lowered = self.derived.get(rule)
         if lowered is None:
             lowered = self.derived[rule] = rule(self) or functools.partial(self.primitive.bind, **self.params)
         return lowered
 
     def _mappable(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """The operation as a call that JAX maps by ``rule``: now, if it is being mapped, or when the trace is."""
+        """The operation as a call that JAX batches by ``rule``, now or when the trace is batched."""
         mappable = self.derived.get(rule)
         if mappable is None:
             bind, params = self.primitive.bind, self.params
@@ -148,7 +148,7 @@ class Op:
 class Region:
     """An operation with graphs among its parameters: control flow, custom rules, rematerialised blocks.
 
-    ``run`` evaluates it through JAX's public functions; ``infer`` gives the output types from the parameters.
+    ``run`` evaluates it through JAX's public functions; ``infer`` returns the output types for the parameters.
     """
 
     __slots__ = ()
@@ -165,7 +165,7 @@ class Region:
         return False
 
     def called(self, params: dict[str, Any]) -> Any:
-        """The graph that gives the results where nothing is traced; None if there is more to it than a call."""
+        """The graph that computes the results when nothing is traced; None if it is more than a call."""
 
     def bind(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
         """``run``, traced by JAX once per operation and then inlined wherever it is called."""
@@ -182,7 +182,7 @@ class Region:
 
 
 class CallRegion(Region):
-    """A call of the graph under parameter ``call``, with something of its own."""
+    """A call of the graph under the parameter ``call``, with a rule of its own."""
 
     def called(self, params: dict[str, Any]) -> Any:
         return params["call"]
@@ -192,7 +192,7 @@ class CallRegion(Region):
 
 
 def freeze(value: Any) -> Any:
-    """A hashable stand-in for a parameter: lists and dicts become tuples, arrays their bytes, the rest stays."""
+    """A hashable key for a parameter: lists and dicts become tuples, arrays their bytes, the rest is unchanged."""
     if value is None or type(value) is int or type(value) is str:
         return value
     if isinstance(value, list | tuple):
@@ -207,7 +207,7 @@ def freeze(value: Any) -> Any:
         return ("bool", value)
     if is_open_jaxpr(value) or is_closed_jaxpr(value):
         return _jaxpr_key(value)
-    if type(value) is jax.lax.Tolerance:  # which JAX tells apart by identity
+    if type(value) is jax.lax.Tolerance:  # which JAX compares by identity
         return ("tolerance", value.atol, value.rtol, value.ulps)
     try:
         hash(value)
@@ -220,7 +220,7 @@ _jaxpr_keys: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _jaxpr_key(jaxpr: Any) -> Any:
-    """A jaxpr among a plain primitive's parameters (a reducer, say) counts by its text, unless it has constants."""
+    """The key of a jaxpr among a primitive's parameters (a reducer, say): its text, unless it has constants."""
     key = _jaxpr_keys.get(jaxpr)
     if key is None:
         key = ("jaxpr", str(jaxpr)) if not closed_parts(jaxpr)[1] else ("jaxpr", Kept(jaxpr))
@@ -229,7 +229,7 @@ def _jaxpr_key(jaxpr: Any) -> Any:
 
 
 class Kept:
-    """An object that is told apart by identity, kept alive as long as the key that holds it."""
+    """An object compared by identity, kept alive as long as a key that has it."""
 
     __slots__ = ("value",)
 
@@ -248,14 +248,14 @@ _lock = threading.Lock()
 
 
 def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
-    """The one ``Op`` for this primitive, these parameters and these input types.
+    """The only ``Op`` for this primitive, these parameters and these input types.
 
-    Raises what the primitive's own type rule raises (``TypeError``, ``ValueError``) for types that do not fit.
+    Raises the errors of the primitive's own type rule (``TypeError``, ``ValueError``) for types that do not fit.
     """
     in_types = tuple(in_types)
     frozen = tuple([(name, freeze(params[name])) for name in sorted(params)]) if params else ()
     mesh = jax.sharding.get_abstract_mesh()
-    # an output type that follows from no inputs, or from unplaced scalars, names the mesh in force
+    # an output type that does not follow from inputs, or only from unplaced scalars, has the current mesh
     key = (primitive, frozen, in_types) if mesh.empty else (primitive, frozen, in_types, mesh)
     lines = _lines(params) if isinstance(primitive, Region) else ()
     entry = (key, lines) if lines else key
@@ -283,7 +283,7 @@ def _lines(params: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(lines_of_graphs)
 
 
-#: primitives whose running matters though their type rule declares no effect
+#: primitives with effects that their type rule does not declare
 _EFFECTFUL = frozenset({"debug_callback", "debug_print", "io_callback"})
 
 
@@ -294,7 +294,7 @@ def intern_typed(
     out_types: Sequence[ShapedArray],
     effects: bool,
 ) -> Op:
-    """``intern`` for an equation whose output types are known already (it comes from a checked jaxpr)."""
+    """``intern`` for an equation of a checked jaxpr, whose output types are known."""
     in_types = tuple(in_types)
     key: tuple[Any, ...] = (primitive, tuple([(name, freeze(params[name])) for name in sorted(params)]), in_types)
     mesh = out_types[0].sharding.mesh if out_types and isinstance(out_types[0], ShapedArray) else None
@@ -313,7 +313,7 @@ def enter(
     effects: bool,
     entry: tuple[Any, ...] | None = None,
 ) -> Op:
-    """Make an operation and enter it in the table, under ``entry`` if that is not its key."""
+    """Make an operation and add it to the table, under ``entry`` if that is not its key."""
     op = Op(primitive, params, key, in_types, out_types, effects)
     if isinstance(primitive, Primitive):
         remember_primitive(primitive)

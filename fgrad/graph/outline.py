@@ -1,4 +1,4 @@
-"""What repeats in a graph and what it will cost to compile: blocks, the loops behind them, sizes by operation."""
+"""The repeats in a graph and its compile cost: blocks, the loops behind them, sizes by operation."""
 
 import dis
 import os
@@ -17,18 +17,18 @@ from fgrad.graph.text import subgraphs
 
 @frozen
 class Block:
-    """A block of nodes that stands in a graph ``count`` times in a row.
+    """A block of nodes that occurs ``count`` times in a row.
 
     Attributes:
       first: the position of the first node of the first block.
       length: how many nodes a block has.
-      count: how often it stands there.
-      exact: False where the blocks take slices at different places.
-      where: the user's lines that it comes from.
-      loop: the line of the Python loop, ``train.py:12``, where the loop stands in the function that runs the
-        operations itself; None otherwise.
+      count: how often it occurs.
+      exact: False if the blocks have slices with different starts.
+      where: the user's lines of its nodes.
+      loop: the line of the Python loop, ``train.py:12``, if it is in the function that runs the operations itself; else
+        None.
       operations: the names of the operations of one block, in order.
-      inner: what repeats within a block.
+      inner: the repeats within a block.
     """
 
     first: int
@@ -42,7 +42,7 @@ class Block:
 
     @property
     def saved(self) -> int:
-        """How many nodes are saved by writing the block once."""
+        """How many nodes are saved by showing the block once."""
         return self.length * (self.count - 1)
 
 
@@ -51,12 +51,12 @@ _COLUMNS = ("times", "nodes", "lines", "loop", "operations")
 
 @frozen(repr=False)
 class Outline(Answer):
-    """What repeats in a graph; false where nothing does.
+    """The repeats in a graph; false if there are none.
 
     Attributes:
       blocks: the repeated blocks in order; they do not overlap.
       size: how many nodes the graph has.
-      outlined: how many it would have if every block were written once.
+      outlined: how many it would have with every block once.
     """
 
     blocks: tuple[Block, ...]
@@ -126,7 +126,7 @@ def _where(sources: Sequence[Source]) -> str:
 
 
 def _loop(sources: Sequence[Source]) -> str | None:
-    """The loop of the user's code around all of the nodes that its function ran itself."""
+    """The user's loop around the nodes that its function ran itself."""
     for source in sources:
         around = [line for start, end, line in _loops(source) if start <= source.offset < end]
         if around:

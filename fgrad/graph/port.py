@@ -1,9 +1,9 @@
 """Ports: the calls from a floor to one above it.
 
 NOTE [Ports]
-Imports lead downwards.  What a lower floor has to call all the same, and seldom does (the rest of an error message,
-say), goes through a port: a record of the name of the function and of the module that has it, which is imported when
-the port is first used.  All ports stand in two files, this one for the core and ``fgrad/mutable/ports.py``.
+Imports go downwards.  The few calls that a lower floor must still make upwards (for the rest of an error message, say)
+go through ports: records of a function's name and module, which is imported when the port is first used.  All ports are
+in two files, this one for the core and ``fgrad/mutable/ports.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,14 +41,14 @@ class Port(Generic[Function]):
         self.asked_by: tuple[str, ...] = tuple(asked_by)
 
     def __getattr__(self, attribute: str) -> Any:
-        # of the attributes only ``call`` may be missing: until it is first asked for
+        # only ``call`` is missing, until its first use
         if attribute != "call":
             raise AttributeError(f"a port has no attribute {attribute!r}")
         self.call = getattr(import_at_first_use(self.filled_by), self.name)
         return self.call
 
 
-#: adds to JAX's error at a NaN or Inf (``jax_debug_nans``) where it comes from: the graph, what it ran on, its node
+#: adds to JAX's error at a NaN or Inf (``jax_debug_nans``) where it comes from
 NONFINITE: "Port[Callable[[FloatingPointError, Graph, Sequence[Any], Node], None]]" = Port(
     "fgrad.questions.nonfinite", "explain", asked_by=("fgrad.graph.graph",)
 )

@@ -1,6 +1,6 @@
-"""How operations are written by hand: ``x @ w`` for a ``dot_general``, ``jnp.sum(x, axis=0)`` for a ``reduce_sum``.
+"""How people write operations: ``x @ w`` for a ``dot_general``, ``jnp.sum(x, axis=0)`` for a ``reduce_sum``.
 
-A form is a guess.  The writer takes the first that, recorded, gives the very operation.
+A form is a guess.  The writer accepts the first one that records to the same operation.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,13 +1,13 @@
-"""A graph as a Python program: source that runs, with the user's names, and records to the same graph again.
+"""A graph as Python source that runs, uses the user's names, and records to the same graph again.
 
 NOTE [Forms that are checked]
-An operation can be written in many ways, and what ``jnp`` makes of a call depends on types and on JAX's version.  So a
-form is only a guess: it is recorded on the operation's types, and taken if that gives the very operation on the very
-operands.  If none does, the primitive itself is bound with its parameters, by the name under which JAX exports it.  A
-region becomes nested functions and a call of ``jax.lax``; where that gives other operands or another order of them, the
-primitive is bound to the jaxprs of these functions.  What cannot be written at all (a callback) is held beside the
-source.  So is a call with a custom rule, whose identity is its function's; where there is nothing to hold it in, the
-function and its rule are written out, which does the same and differentiates in the same way, but is another function.
+An operation can be written in many ways, and the primitive behind a ``jnp`` call depends on types and on JAX's version.
+So a form is only a guess: it is recorded with the operation's types, and accepted if the result is the same operation
+on the same operands.  If none is, the primitive itself is bound with its parameters, by the name under which JAX
+exports it.  A region becomes nested functions and a call of ``jax.lax``; if that has other operands or another order of
+them, the primitive is bound to the jaxprs of these functions.  What cannot be written at all (a callback) goes to the
+table of constants.  So does a call with a custom rule, which is identified by its function; without a table, the
+function and its rule are written out.  That computes and differentiates the same, but is another function.
 """
 
 import warnings
@@ -18,14 +18,14 @@ import jax
 import numpy as np
 from jax import lax
 
-from fgrad.graph.graph import Graph, Node
+from fgrad.graph.graph import Graph, Node, applied
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.likeness import operations_alike
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.python_forms import forms
 from fgrad.graph.python_values import (
-    Held,
+    Constants,
     const_expression,
     expression,
     identifier,
@@ -46,69 +46,66 @@ INDENT = "    "
 COMMENT_COLUMN = 64
 HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np", "from jax import lax")
 PRIMITIVES = "from jax.extend.core import primitives"
-_TAKEN = ("jax", "jnp", "np", "lax", "primitives", "constants")
+_RESERVED = ("jax", "jnp", "np", "lax", "primitives", "constants")
 
-#: what makes a callable of flat values of a graph that is held beside the source
-Callables = Callable[[Graph], Callable[..., Sequence[Any]]]
-#: what records a function of values of some types
-Recorded = Callable[[Callable[..., Sequence[Any]], Sequence[ShapedArray]], Graph]
+#: from a graph to a function of flat values, for the table of constants
+ToCallable = Callable[[Graph], Callable[..., Sequence[Any]]]
+#: records a function of values of some types
+Record = Callable[[Callable[..., Sequence[Any]], Sequence[ShapedArray]], Graph]
 
 
 class Writer:
-    """Writes graphs as functions.
+    """Writes graphs as functions."""
 
-    ``held`` takes what has no source, and ``called`` makes it callable; ``recorded`` gives the graph of a function.
-    """
-
-    def __init__(self, held: Held, called: Callables, recorded: Recorded):
-        self.held = held
-        self.called = called
-        self.recorded = recorded
-        self.taken: set[str] = set(_TAKEN)
+    def __init__(self, constants: Constants, to_callable: ToCallable, record: Record):
+        self.constants = constants
+        self.to_callable = to_callable
+        self.record = record
+        self.used_names: set[str] = set(_RESERVED)
         self.namespace: dict[str, Any] = {
             "jax": jax, "jnp": jax.numpy, "np": np, "lax": lax, "primitives": jax_primitives(),
-            "constants": held.table,
+            "constants": constants.table,
         }  # fmt: skip
-        #: which of an operation's forms was taken, by operation and the operands that are numbers
-        self.chosen: dict[Any, int] = {}
-        #: functions that stand before the program, and the name of each that was written out, by what it does
-        self.before: list[str] = []
-        self.ruled: dict[Any, str] = {}
-        #: the names in these functions, which a way of writing an operation that is given up has not for itself
-        self.outside: set[str] = set()
+        #: the index of the form accepted for an operation and its literal operands
+        self.accepted: dict[Any, int] = {}
+        #: the lines of functions with rules, which precede the program, and their names
+        self.preamble: list[str] = []
+        self.functions_with_rules: dict[Any, str] = {}
+        #: the names in the preamble, which stay in use even if the form that needed them is rejected
+        self.preamble_names: set[str] = set()
 
     def name(self, wanted: str) -> str:
-        """A new identifier like a name."""
+        """A new identifier based on a name."""
         base = candidate = identifier(wanted)
         count = 1
-        while candidate in self.taken:
+        while candidate in self.used_names:
             count += 1
             candidate = f"{base}_{count}"
-        self.taken.add(candidate)
+        self.used_names.add(candidate)
         return candidate
 
     # -- graphs ------------------------------------------------------------------------------------------------------
 
     def body(self, graph: Graph, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
         """The statements of a graph whose inputs have these names, and the expressions of its outputs."""
-        texts = [*inputs, *[const_expression(const, self.held) for const in graph.consts]]
-        lead = len(texts)
+        texts = [*inputs, *[const_expression(const, self.constants) for const in graph.consts]]
+        first_value = len(texts)
         wanted = value_names(graph)
         lines: list[str] = []
         for node in graph.nodes:
-            at = len(texts)
-            outs = [self.name(wanted[at + k]) for k in range(len(node.op.out_types))]
+            number = len(texts)
+            outs = [self.name(wanted[number + k]) for k in range(len(node.op.out_types))]
             args = [texts[i] for i in node.inputs]
-            literal = [lead > i >= len(inputs) for i in node.inputs]
+            literal = [first_value > i >= len(inputs) for i in node.inputs]
             lines += _commented(self.statement(node.op, args, literal, outs), node)
             texts += outs
         return lines, [texts[i] for i in graph.outputs]
 
-    def function(self, graph: Graph, wanted: str, given: Sequence[str] = ()) -> tuple[list[str], str]:
-        """A nested function of the inputs of a graph after those that have names already; its lines and its name."""
-        name = self.name(wanted)
-        inputs = [self.name(f"x{k}") for k in range(len(graph.in_types) - len(given))]
-        lines, outs = self.body(graph, [*given, *inputs])
+    def function(self, graph: Graph, name: str) -> tuple[list[str], str]:
+        """A nested function of a graph's inputs; its lines and its name."""
+        name = self.name(name)
+        inputs = [self.name(f"x{k}") for k in range(len(graph.in_types))]
+        lines, outs = self.body(graph, inputs)
         return [f"def {name}({', '.join(inputs)}):", *_indented([*lines, f"return {_many(outs)}"])], name
 
     # -- operations --------------------------------------------------------------------------------------------------
@@ -116,16 +113,16 @@ class Writer:
     def statement(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str]) -> list[str]:
         """The statements of an operation, which store its results in ``outs``."""
         pattern = tuple([arg if known else args.index(arg) for arg, known in zip(args, literal, strict=True)])
-        start = self.chosen.get((op, pattern), 0)
-        for k, lines in enumerate(self._ways(op, args, outs)):
+        start = self.accepted.get((op, pattern), 0)
+        for k, lines in enumerate(self._forms(op, args, outs)):
             if k < start:
                 continue
-            if (op, pattern) in self.chosen or self._is(op, args, literal, outs, lines):
-                self.chosen[op, pattern] = k
+            if (op, pattern) in self.accepted or self._records_to(op, args, literal, outs, lines):
+                self.accepted[op, pattern] = k
                 return lines
-        return self._held_call(op, args, outs)
+        return self._opaque_call(op, args, outs)
 
-    def _ways(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> Iterator[list[str]]:
+    def _forms(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> Iterator[list[str]]:
         many = isinstance(op.primitive, Region) or op.primitive.multiple_results
         target = f"{_targets(outs) if many else outs[0]} = " if outs else ""
         for text in forms(op, args):
@@ -133,19 +130,19 @@ class Writer:
             yield [f"{outs[0]} = {text}" if one else f"{target}{text}"]
         if isinstance(op.primitive, Region):
             for form in _REGIONS.get(op.name, ()):
-                taken = set(self.taken)
+                used_names = set(self.used_names)
                 yield form(self, op, args, target)
-                self.taken = taken | self.outside
+                self.used_names = used_names | self.preamble_names
             return
         lines: list[str] = []
         params = "".join([f", {k}={self._parameter(k, v, lines)}" for k, v in op.params.items()])
-        call = f"{primitive_expression(op.primitive, self.held)}.bind({', '.join(args)}{params})"
+        call = f"{primitive_expression(op.primitive, self.constants)}.bind({', '.join(args)}{params})"
         yield [*lines, f"{target}{call.replace('bind(, ', 'bind(')}"]
 
     def _parameter(self, name: str, value: Any, lines: list[str]) -> str:
         if is_open_jaxpr(value) or is_closed_jaxpr(value):
             return self.jaxpr(from_jaxpr(value), name, lines) + ("" if is_closed_jaxpr(value) else ".jaxpr")
-        return expression(value, self.held, name)
+        return expression(value, self.constants, name)
 
     def jaxpr(self, graph: Graph, name: str, lines: list[str]) -> str:
         """The expression of a graph's closed jaxpr; its function is added to ``lines``."""
@@ -153,35 +150,34 @@ class Writer:
         lines += more
         return f"jax.make_jaxpr({function})({', '.join(map(type_expression, graph.in_types))})"
 
-    def _held_call(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
-        """The call of an operation that is held beside the source, or whose function is written out before it."""
-        if self.held.table is None and op.name in _RULES and not op.params["num_consts"]:
+    def _opaque_call(self, op: Op, args: Sequence[str], outs: Sequence[str]) -> list[str]:
+        """The call of an operation in the table of constants, or of its function in the preamble."""
+        if self.constants.table is None and op.name in _RULES and not op.params["num_consts"]:
             call = f"{self.with_rule(op)}({', '.join(args)})"
             return [f"{_targets(outs)} = {call}"]
-        builder_inputs = tuple(range(len(op.in_types)))
-        outputs = tuple(range(len(op.in_types), len(op.in_types) + len(op.out_types)))
-        graph = Graph(op.in_types, (), (Node(op, builder_inputs),), outputs)
         name = op.params.get("label", op.name)
-        text = self.held(identifier(name), self.called(graph), f"the operation {name}")
+        text = self.constants(identifier(name), self.to_callable(applied(op)), f"the operation {name}")
         return [f"{_targets(outs)} = {text}({', '.join(args)})" if outs else f"{text}({', '.join(args)})"]
 
     def with_rule(self, op: Op) -> str:
-        """The name of a function with its own rule, which is written out the first time it is met."""
+        """The name of a function with its own rule, which is added to the preamble at the first call."""
         key = (op.name, op.params["label"], op.in_types, op.params["call"], op.params["rule"])
-        name = self.ruled.get(key)
+        name = self.functions_with_rules.get(key)
         if name is None:
-            taken = set(self.taken)
+            used_names = set(self.used_names)
             lines, name = self.function(op.params["call"], op.params["label"])
-            self.ruled[key] = name  # most rules call the function itself
+            self.functions_with_rules[key] = name  # most rules call the function itself
             rule = _RULES[op.name](self, op, name)
-            written = [f"@jax.{op.name}", *lines, "", "", *rule, "", ""]
-            exec("\n".join(written), self.namespace)  # what calls it is checked
-            self.before += written
-            self.outside |= self.taken - taken
+            definition = [f"@jax.{op.name}", *lines, "", "", *rule, "", ""]
+            exec("\n".join(definition), self.namespace)  # forms that call it are recorded to check them
+            self.preamble += definition
+            self.preamble_names |= self.used_names - used_names
         return name
 
-    def _is(self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]) -> bool:
-        """Whether some statements record to just this operation."""
+    def _records_to(
+        self, op: Op, args: Sequence[str], literal: Sequence[bool], outs: Sequence[str], lines: list[str]
+    ) -> bool:
+        """Whether some statements record to exactly this operation."""
         names = list(dict.fromkeys([arg for arg, known in zip(args, literal, strict=True) if not known]))
         types = dict(zip(args, op.in_types, strict=True))
         source = "\n".join([f"def check({', '.join(names)}):", *_indented([*lines, f"return {_many(outs)}"])])
@@ -190,7 +186,7 @@ class Writer:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 exec(source, namespace)
-                graph = self.recorded(namespace["check"], [types[name] for name in names])
+                graph = self.record(namespace["check"], [types[name] for name in names])
         except Exception:  # JAX refuses the guess
             return False
         if len(graph.nodes) != 1 or not self._same(graph.nodes[0].op, op):
@@ -207,8 +203,8 @@ class Writer:
         )
 
     def _same(self, other: Op, op: Op) -> bool:
-        """Whether two operations are equal; where nothing is held, the functions of custom rules do not count."""
-        return other.key == op.key or (self.held.table is None and operations_alike(other, op))
+        """Whether two operations are equal; without a table, the functions of custom rules do not count."""
+        return other.key == op.key or (self.constants.table is None and operations_alike(other, op))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -230,13 +226,13 @@ def _scan(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]
     more = [f"length={p['length']}"] if nc + nk == len(args) else []
     more += ["reverse=True"] if p["reverse"] else []
     more += [f"unroll={p['unroll']}"] if p["unroll"] != 1 else []
-    given = ", ".join([name, _many(args[nc : nc + nk]), _many(args[nc + nk :]), *more])
+    arguments = ", ".join([name, _many(args[nc : nc + nk]), _many(args[nc + nk :]), *more])
     results = target.removesuffix(" = ").strip("[]").split(", ") if target else []
     left = f"{_many(results[:nk])}, {_many(results[nk:])} = " if results else ""
     return [
         f"def {name}({carry}, {rows}):",
         *_indented([*unpack, *lines, f"return {_many(outs[:nk])}, {_many(outs[nk:])}"]),
-        f"{left}lax.scan({given})",
+        f"{left}lax.scan({arguments})",
     ]
 
 
@@ -291,7 +287,7 @@ def _switch(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[st
 def _remat(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
     p = op.params
     lines, name = writer.function(p["body"], "block")
-    more = "" if p["policy"] is None else f", policy={expression(p['policy'], writer.held, 'policy')}"
+    more = "" if p["policy"] is None else f", policy={expression(p['policy'], writer.constants, 'policy')}"
     more += ", prevent_cse=False" if p["barrier"] is None else ""
     return [*lines, f"{target}jax.checkpoint({name}{more})({', '.join(args)})"]
 
@@ -299,9 +295,9 @@ def _remat(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str
 def _remat_bound(writer: Writer, op: Op, args: Sequence[str], target: str) -> list[str]:
     p, lines = op.params, []
     jaxpr = writer.jaxpr(p["body"], "block", lines)
-    fenced, again = p["barrier"] is not None, bool(p["barrier"])
-    policy = expression(p["policy"], writer.held, "policy")
-    more = f"jaxpr={jaxpr}.jaxpr, prevent_cse={fenced}, differentiated={again}, policy={policy}"
+    prevent_cse, differentiated = p["barrier"] is not None, bool(p["barrier"])
+    policy = expression(p["policy"], writer.constants, "policy")
+    more = f"jaxpr={jaxpr}.jaxpr, prevent_cse={prevent_cse}, differentiated={differentiated}, policy={policy}"
     return [*lines, f"{target}primitives.remat_p.bind({', '.join([*args, more])})"]
 
 
@@ -343,7 +339,7 @@ def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
     entry = writer.name(f"{name}_jvp")
     tangents = iter(range(len(outs), 2 * len(outs)))
     zeros = [None if is_inexact(t) else f"np.zeros({t.shape!r}, jax.dtypes.float0)" for t in outs]
-    results = [zero or f"found[{next(tangents)}]" for zero in zeros]
+    results = [zero or f"results[{next(tangents)}]" for zero in zeros]
     return [
         *lines,
         "",
@@ -351,8 +347,8 @@ def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
         f"@{name}.defjvp",
         f"def {entry}(primals, tangents):",
         *_indented([
-            f"found = {rule}({', '.join([*[f'primals[{i}]' for i in range(n)], *[f'tangents[{i}]' for i in live]])})",
-            f"return tuple(found[:{len(outs)}]), {_many(results)}",
+            f"results = {rule}({', '.join([*[f'primals[{i}]' for i in range(n)], *[f'tangents[{i}]' for i in live]])})",
+            f"return tuple(results[:{len(outs)}]), {_many(results)}",
         ]),
     ]  # fmt: skip
 
@@ -360,25 +356,25 @@ def _jvp_rule(writer: Writer, op: Op, name: str) -> list[str]:
 def _vjp_rule(writer: Writer, op: Op, name: str) -> list[str]:
     inexact = [is_inexact(t) for t in op.out_types]
     rule = op.params["rule"].of((*map(is_inexact, op.in_types), *inexact))
-    kept = len(rule.forward.outputs) - len(inexact)
+    count = len(rule.forward.outputs) - len(inexact)
     forward, first = writer.function(rule.forward, f"{name}_forward")
     backward, second = writer.function(rule.backward, f"{name}_backward")
     fwd, bwd = writer.name(f"{name}_fwd"), writer.name(f"{name}_bwd")
-    given = ", ".join(["*kept", *[f"cotangents[{k}]" for k, differentiable in enumerate(inexact) if differentiable]])
-    results = [f"found[{rule.wrt.index(i)}]" if i in rule.wrt else "None" for i in range(len(op.in_types))]
+    cts = [f"cotangents[{k}]" for k, differentiable in enumerate(inexact) if differentiable]
+    results = [f"results[{rule.wrt.index(i)}]" if i in rule.wrt else "None" for i in range(len(op.in_types))]
     return [
         *forward, "", "", *backward, "", "",
         f"def {fwd}(*primals):",
-        *_indented([f"found = {first}(*primals)", f"return tuple(found[{kept}:]), tuple(found[:{kept}])"]),
+        *_indented([f"results = {first}(*primals)", f"return tuple(results[{count}:]), tuple(results[:{count}])"]),
         "", "",
-        f"def {bwd}(kept, cotangents):",
-        *_indented([f"found = {second}({given})", f"return {_many(results)}"]),
+        f"def {bwd}(residuals, cotangents):",
+        *_indented([f"results = {second}({', '.join(['*residuals', *cts])})", f"return {_many(results)}"]),
         "", "",
         f"{name}.defvjp({fwd}, {bwd})",
     ]  # fmt: skip
 
 
-#: what gives a function that is written out its rule
+#: the source of the rule of a function in the preamble
 _RULES: dict[str, Callable[[Writer, Op, str], list[str]]] = {"custom_jvp": _jvp_rule, "custom_vjp": _vjp_rule}
 
 _REGIONS: dict[str, tuple[Callable[[Writer, Op, Sequence[str], str], list[str]], ...]] = {
@@ -417,32 +413,32 @@ def program(
     graph: Graph,
     parameters: Sequence[str],
     inputs: Sequence[str],
-    called_by: Sequence[str],
+    input_names: Sequence[str],
     result: Callable[[Sequence[str]], str],
-    held: Held,
-    called: Callables,
-    recorded: Recorded,
+    constants: Constants,
+    to_callable: ToCallable,
+    record: Record,
     name: str,
 ) -> str:
     """The source of a graph as a function.
 
     Arguments:
-      parameters: its parameters as they stand in its head.
+      parameters: the parameters of its signature.
       inputs: the expression of each flat input in terms of them.
-      called_by: the user's name of each flat input.
-      result: gives the expression of the result from those of the flat outputs.
-      held: takes what has no source.
-      called: makes a callable of a graph that is held.
-      recorded: gives the graph of a function, to check what is written.
-      name: what the function is called.
+      input_names: the user's name of each flat input.
+      result: from the expressions of the flat outputs to that of the result.
+      constants: the table of what has no source.
+      to_callable: turns a graph into a callable for the table.
+      record: records a function as a graph, to check the source.
+      name: that of the function.
     """
     if graph.wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        return with_x64(program, graph, parameters, inputs, called_by, result, held, called, recorded, name)
-    writer = Writer(held, called, recorded)
-    writer.taken.update([name, *[p.partition("=")[0].strip("*, ") for p in parameters]])
+        return with_x64(program, graph, parameters, inputs, input_names, result, constants, to_callable, record, name)
+    writer = Writer(constants, to_callable, record)
+    writer.used_names.update([name, *[p.partition("=")[0].strip("*, ") for p in parameters]])
     lines, names = [], []
-    for text, wanted in zip(inputs, called_by, strict=True):
-        if text in writer.taken:
+    for text, wanted in zip(inputs, input_names, strict=True):
+        if text in writer.used_names:
             names.append(text)
         else:
             names.append(writer.name(wanted))
@@ -451,10 +447,10 @@ def program(
         body, outs = writer.body(graph, names)
     lines += [*body, f"return {result(outs)}"]
     source = [f"def {name}({', '.join(parameters)}):", *_indented(lines)]
-    source = [*writer.before, *source]
+    source = [*writer.preamble, *source]
     header = [*HEADER, *([PRIMITIVES] if any("primitives." in line for line in source) else [])]
     if graph.wide:
         header.insert(0, "# with 64 bits: JAX_ENABLE_X64=1")
     text = "\n".join([*header, "", "", *source, ""])
-    held.prune(text)
+    constants.prune(text)
     return text

@@ -1,4 +1,4 @@
-"""Parameters, types and constants as Python expressions; what has none is held beside the source."""
+"""Parameters, types and constants as Python expressions, or entries of a table of constants."""
 
 import enum
 import keyword
@@ -14,43 +14,43 @@ from fgrad.graph.encoding import FUNCTIONS, RECORDS, enums, key_dtypes
 from fgrad.graph.graph import Const
 from fgrad.jaxcore import Primitive, ShapedArray, Tracer, exported_name, exported_primitives
 
-#: a constant of more elements is held beside the source
+#: the most elements of an array written in the source; larger ones go to the table of constants
 INLINE_ELEMENTS = 12
 
 
-class Held:
-    """The objects that have no place in the source: it reads them as ``constants['name']``.
+class Constants:
+    """Objects that cannot be written in the source, which reads them as ``constants['name']``.
 
-    ``table`` is the caller's dict, or None where there is none to hold anything.
+    ``table`` is the caller's dict; None if there is none.
     """
 
     def __init__(self, table: dict[str, Any] | None):
         self.table = table
-        #: the names that were there before
-        self.before: frozenset[str] = frozenset(table or ())
+        #: the caller's own entries
+        self.existing: frozenset[str] = frozenset(table or ())
 
     def prune(self, source: str) -> None:
-        """Let go of what the source does not read: it belongs to forms that were not taken."""
-        for name in [name for name in self.table or () if name not in self.before]:
+        """Remove entries that the source does not read; they belong to rejected forms."""
+        for name in [name for name in self.table or () if name not in self.existing]:
             if f"constants[{name!r}]" not in source:
                 del self.table[name]  # type: ignore[attr-defined]
 
     def __call__(self, name: str, value: Any, what: str) -> str:
-        """The expression for a value that is held.
+        """Add a value to the table; its expression.
 
         Raises:
-          ValueError: there is no dict to hold it in.
+          ValueError: there is no table.
         """
         if isinstance(value, Tracer):
-            raise ValueError(f"{what} is a value that is still being traced, and has no place in a program.")
+            raise ValueError(f"{what} is still being traced, and cannot be part of a program.")
         if self.table is None:
             raise ValueError(
-                f"{what} cannot be written as source. Way out: pass a dict, graph.to_python(constants=held); it is put "
-                "there, and the source reads it: exec(source, {'constants': held})."
+                f"{what} cannot be written as source. Way out: pass a dict for it, graph.to_python(constants=table), "
+                "which the source reads: exec(source, {'constants': table})."
             )
-        for known, each in self.table.items():
-            if each is value:
-                return f"constants[{known!r}]"
+        for key, existing in self.table.items():
+            if existing is value:
+                return f"constants[{key!r}]"
         unique, count = name, 1
         while unique in self.table:
             count += 1
@@ -70,7 +70,7 @@ def identifier(name: str) -> str:
 
 
 def type_expression(type: ShapedArray) -> str:
-    """The type as an example that JAX traces with."""
+    """The type as an abstract argument of a JAX trace."""
     weak = ", weak_type=True" if type.weak_type else ""
     return f"jax.ShapeDtypeStruct({type.shape!r}, {dtype_expression(type.dtype)}{weak})"
 
@@ -96,8 +96,8 @@ def number_expression(value: Any) -> str:
     return repr(value)
 
 
-def const_expression(const: Const, held: Held) -> str:
-    """A constant of a graph: a number, a short array, or what is held beside the source."""
+def const_expression(const: Const, constants: Constants) -> str:
+    """A constant of a graph: a number, a short array, or an entry of the table."""
     value, type = const.value, const.type
     plain = not isinstance(value, Tracer) and not jax.dtypes.issubdtype(type.dtype, jax.dtypes.extended)
     if plain and type.dtype == jax.dtypes.float0:
@@ -107,11 +107,11 @@ def const_expression(const: Const, held: Held) -> str:
         for text in _candidates(array):
             if Const.of(_value_of(text)) == const:
                 return text
-    return held("constant", value, f"the constant of type {type.str_short()}")
+    return constants("constant", value, f"the constant of type {type.str_short()}")
 
 
 def _candidates(array: np.ndarray) -> list[str]:
-    """Expressions of an array, as values that JAX takes: a Python number first."""
+    """Expressions of an array, a Python number first."""
     name = f"np.{array.dtype.name}" if array.dtype.name != "bool" else "np.bool_"
     if array.ndim == 0:
         text = number_expression(array.item())
@@ -120,7 +120,7 @@ def _candidates(array: np.ndarray) -> list[str]:
 
 
 def _value_of(text: str) -> Any:
-    """What one of these expressions says: nan has many forms, and source has one of them."""
+    """The value of one of these expressions, which for a nan may have other bits than the original."""
     return eval(text, {"np": np})
 
 
@@ -128,26 +128,30 @@ def _nested(value: Any) -> str:
     return f"[{', '.join(map(_nested, value))}]" if isinstance(value, list) else number_expression(value)
 
 
-def expression(value: Any, held: Held, name: str = "parameter") -> str:
+def expression(value: Any, constants: Constants, name: str = "parameter") -> str:
     """A parameter of a primitive."""
     if value is None or type(value) in (bool, int, str):
         return repr(value)
     if type(value) in (float, complex):
         return number_expression(value)
     if type(value) is tuple:
-        inner = ", ".join([expression(x, held, name) for x in value])
+        inner = ", ".join([expression(x, constants, name) for x in value])
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if type(value) is list:
-        return f"[{', '.join([expression(x, held, name) for x in value])}]"
+        return f"[{', '.join([expression(x, constants, name) for x in value])}]"
     if type(value) is dict:
-        return "{" + ", ".join([f"{expression(k, held)}: {expression(x, held, name)}" for k, x in value.items()]) + "}"
-    return _object(value, held, name)
+        return (
+            "{"
+            + ", ".join([f"{expression(k, constants)}: {expression(x, constants, name)}" for k, x in value.items()])
+            + "}"
+        )
+    return _object(value, constants, name)
 
 
-def _object(value: Any, held: Held, name: str) -> str:
-    """A parameter that is no plain Python value: as NumPy or JAX writes it, or else held under its name."""
-    text = _of_numpy(value) or _of_lax(value, held)
-    return text or held(identifier(name), value, f"the parameter {name} ({value!r:.60})")
+def _object(value: Any, constants: Constants, name: str) -> str:
+    """A parameter that is not a plain Python value, in NumPy's or JAX's terms, or as an entry of the table."""
+    text = _of_numpy(value) or _of_lax(value, constants)
+    return text or constants(identifier(name), value, f"the parameter {name} ({value!r:.60})")
 
 
 def _of_numpy(value: Any) -> str | None:
@@ -163,16 +167,16 @@ def _of_numpy(value: Any) -> str | None:
     return _candidates(value)[0] if value.ndim and value.size <= INLINE_ELEMENTS else None
 
 
-def _of_lax(value: Any, held: Held) -> str | None:
-    """What JAX exports by a name: members of enums, records, primitives, functions, structures, policies."""
+def _of_lax(value: Any, constants: Constants) -> str | None:
+    """An object that JAX exports: enum members, records, primitives, functions, tree structures, policies."""
     kind = type(value)
     if isinstance(value, enum.Enum) and enums().get(kind.__name__) is kind and hasattr(lax, kind.__name__):
         return f"lax.{kind.__name__}.{value.name}"
     if kind.__name__ in RECORDS and getattr(lax, kind.__name__, None) is kind:
-        fields = [f"{k}={expression(getattr(value, k), held, k)}" for k in RECORDS[kind.__name__]]
+        fields = [f"{k}={expression(getattr(value, k), constants, k)}" for k in RECORDS[kind.__name__]]
         return f"lax.{kind.__name__}({', '.join(fields)})"
     if isinstance(value, Primitive):
-        return primitive_expression(value, held)
+        return primitive_expression(value, constants)
     if isinstance(value, tree_util.PyTreeDef):
         tree: Any = value
         text = container(tree, ["0"] * tree.num_leaves)
@@ -185,18 +189,18 @@ def _of_lax(value: Any, held: Held) -> str | None:
     return f"jax.checkpoint_policies.{names[0]}" if names else None
 
 
-def primitive_expression(primitive: Any, held: Held) -> str:
-    """A primitive by the name under which JAX exports it."""
+def primitive_expression(primitive: Any, constants: Constants) -> str:
+    """A primitive, by the name under which JAX exports it."""
     if exported_primitives().get(primitive.name) is primitive:
         return exported_name(primitive)
-    return held(f"{identifier(primitive.name)}_p", primitive, f"the primitive {primitive.name}")
+    return constants(f"{identifier(primitive.name)}_p", primitive, f"the primitive {primitive.name}")
 
 
 _LEAF = object()
 
 
 def container(tree: Any, leaves: Sequence[str]) -> str | None:
-    """A structure of tuples, lists and dicts around expressions; None where other containers are in it."""
+    """A structure of tuples, lists and dicts around expressions; None if it has other containers."""
     rest = iter(leaves)
 
     def text(x: Any) -> str:

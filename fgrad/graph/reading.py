@@ -1,4 +1,4 @@
-"""Reading the document of a graph, believing nothing that it says."""
+"""Reading the document of a graph, without trusting it."""
 
 import io
 import itertools
@@ -29,10 +29,10 @@ FORMAT, VERSION = "fgrad graph", 1
 MEMBER = "graph.json"
 #: the JSON of a file may unfold to this many bytes and this many times the file's own length
 JSON_BYTES, JSON_RATIO = 1 << 24, 32
-#: how many graphs may stand inside each other, and how many values a file may have beside one for each byte of JSON
+#: how deeply graphs may be nested, and how many values a file may have in addition to one per byte of JSON
 DEPTH, VALUES = 64, 1 << 22
 
-#: what JAX reads types of 64 bits as where its flag is off
+#: the types that JAX uses for 64-bit types if its flag is off
 NARROW = {
     np.dtype(wide): np.dtype(narrow)
     for wide, narrow in {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}.items()
@@ -48,7 +48,7 @@ def member(name: str) -> str:
 
 
 def remember(digest: str, rule: Deferred) -> None:
-    """Have a rule with this content read as ``rule``; see NOTE [Rules in files]."""
+    """Make a rule with this content read as ``rule``; see NOTE [Rules in files]."""
     while len(_rules_by_digest) >= _MOST_RULES:
         _rules_by_digest.popitem(last=False)
     _rules_by_digest.setdefault(digest, rule)
@@ -79,7 +79,7 @@ class Reader:
         self._consts: dict[str, Const] = {}
         self._depth = 0
         self._values_left = VALUES + len(text)
-        self._made: dict[str, list[Any]] = {
+        self._entries: dict[str, list[Any]] = {
             table: [None] * len(self._table(table)) for table in ("graphs", "ops", "rules", "sources")
         }
 
@@ -91,33 +91,33 @@ class Reader:
             graphs = [self.graph(i) for i in range(len(self._table("graphs")))]
         except RecursionError:
             raise NoCode("graphs are nested too deep") from None
-        for op in self._made["ops"]:
+        for op in self._entries["ops"]:
             if isinstance(op, Op) and op.name in WITH_RULES:
                 check_rule(op, op.params["rule"]())
         check_each(graphs)
-        for i, rule in enumerate(self._made["rules"]):
+        for i, rule in enumerate(self._entries["rules"]):
             if rule is not None:
                 remember(digest(self.document, i), rule)
         return graphs[_index(self.document.get("root"), len(graphs), "root")], self.document.get("extra")
 
-    def _once(self, table: str, i: Any, make: Callable[[Any], Any]) -> Any:
-        made = self._made[table]
-        i = _index(i, len(made), table)
-        if made[i] is None:
-            made[i] = _BUSY
+    def _entry(self, table: str, i: Any, make: Callable[[Any], Any]) -> Any:
+        entries = self._entries[table]
+        i = _index(i, len(entries), table)
+        if entries[i] is None:
+            entries[i] = _BUSY
             try:
-                made[i] = make(self._table(table)[i])
+                entries[i] = make(self._table(table)[i])
             except NoCode as error:
                 raise NoCode(f"{table}[{i}]: {error}") from error
-        if made[i] is _BUSY:
+        if entries[i] is _BUSY:
             raise NoCode(f"{table}[{i}] contains itself")
-        return made[i]
+        return entries[i]
 
     def graph(self, index: Any) -> Graph:
         self._depth += 1
         if self._depth > DEPTH:
             raise NoCode(f"graphs are nested too deep: more than {DEPTH} stand inside each other")
-        graph = self._once("graphs", index, self._graph)
+        graph = self._entry("graphs", index, self._graph)
         self._depth -= 1
         return graph
 
@@ -143,11 +143,11 @@ class Reader:
     def _node(self, data: Any) -> Node:
         if type(data) is not list or len(data) != 3:
             raise NoCode(f"{data!r:.60} is no node: an operation, its inputs, and a source")
-        op, inputs, at = data
-        return Node(self._op(op), _numbers(inputs), self._source(at))
+        op, inputs, source = data
+        return Node(self._op(op), _numbers(inputs), self._source(source))
 
     def _op(self, index: Any) -> Op:
-        return self._once("ops", index, self._make_op)
+        return self._entry("ops", index, self._make_op)
 
     def _make_op(self, data: Any) -> Op:
         _keys_of(data, _OP, "an operation", optional="effects")
@@ -186,16 +186,16 @@ class Reader:
         return op
 
     def rule(self, index: Any) -> Deferred:
-        made = self._made["rules"]
-        index = _index(index, len(made), "rules")
-        if made[index] is None:
+        rules = self._entries["rules"]
+        index = _index(index, len(rules), "rules")
+        if rules[index] is None:
             content = digest(self.document, index)
-            # the graphs of the rule may not be there yet, they are when it is called; the serial number keeps
-            # apart what a file that turned out bad has left behind
-            made[index] = _rules_by_digest.get(content) or Deferred(
+            # the graphs of the rule may be read later, before it is called; the serial number distinguishes it from
+            # leftovers of a file that turned out bad
+            rules[index] = _rules_by_digest.get(content) or Deferred(
                 ("file", content, next(_serial)), lambda: self._rule(index)
             )
-        return made[index]
+        return rules[index]
 
     def _rule(self, index: int) -> Graph | VjpRule:
         data = self._table("rules")[index]
@@ -207,7 +207,7 @@ class Reader:
 
     def _const(self, data: Any) -> Const:
         text = json.dumps(_expect(dict, data, "a constant"), sort_keys=True)
-        if text not in self._consts:  # a file has an array once; as often as it names it, there is one in memory
+        if text not in self._consts:  # an array that is named several times is read once
             const = self._consts[text] = self._make_const(data)
             actual = typeof(const.value)
             if (actual.shape, actual.dtype, actual.weak_type) != (
@@ -233,21 +233,21 @@ class Reader:
             if type(value) not in (bool, int, float, complex):
                 raise NoCode(f"{value!r:.60} is no constant of type {data['type']}")
             return Const(value, kind)
-        how = "array" if kind.shape else "bytes" if "bytes" in data else "value"
-        _keys_of(data, ("dtype", "type", how), "a constant", optional="weak")
+        kind_of_value = "array" if kind.shape else "bytes" if "bytes" in data else "value"
+        _keys_of(data, ("dtype", "type", kind_of_value), "a constant", optional="weak")
         dtype, weak = decode_dtype(data["dtype"]), data.get("weak", False)
         if dtype != kind.dtype and (kind.shape or NARROW.get(dtype) != kind.dtype):
             raise NoCode(f"a constant of dtype {dtype} is said to be of type {data['type']}")
         if type(weak) is not bool:
             raise NoCode(f"weak is {weak!r:.60}")
-        if how == "array":
+        if kind_of_value == "array":
             array = self.array(data["array"], kind.shape, dtype)
-        elif how == "bytes":
+        elif kind_of_value == "bytes":
             array = decode_bytes(data["bytes"], dtype)
         else:
             value = decode(data["value"], self)
             array = _scalar(value, dtype)
-        if dtype != kind.dtype:  # a NumPy scalar that JAX read as a smaller type, and reads so again unless it has x64
+        if dtype != kind.dtype:  # a NumPy scalar that JAX read as a narrower type, as it will again without x64
             return Const(array.astype(kind.dtype) if jax.config.jax_enable_x64 else array, kind)  # type: ignore[attr-defined]
         value = array if not kind.shape and not weak else jax.numpy.asarray(array)
         if weak:
@@ -285,7 +285,7 @@ class Reader:
         return bits.view(dtype)
 
     def _source(self, index: Any) -> Source | None:
-        return None if index is None else self._once("sources", index, _source)
+        return None if index is None else self._entry("sources", index, _source)
 
 
 #: the fields of the tables

@@ -1,9 +1,9 @@
-"""References (``jax.new_ref``) as values: what a graph knows of memory that is read and written in order.
+"""References (``jax.new_ref``) as values: state threaded through a graph.
 
 NOTE [References are threaded through]
-A graph has no memory.  Where code reads and writes a reference, its graph carries the value that the reference has at
-that point: reading gives the value, writing makes a new one, and a call that writes takes the value and gives back the
-new one.  In the body of a loop the value becomes part of the carry.  So a derivative needs no rules for references.
+A graph has no memory.  Where code reads and writes a reference, the graph passes its current value along: a read uses
+the value, a write produces a new one, and a call that writes takes the old value and also returns the new one.  In a
+loop the value becomes part of the carry.  So derivatives need no rules for references.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,51 +20,50 @@ from fgrad.graph.op import intern
 from fgrad.jaxcore import ShapedArray, is_reference, primitive
 
 
-def held_type(type: Any) -> ShapedArray:
-    """The type of the value that a reference holds; other types are their own."""
+def value_type(type: Any) -> ShapedArray:
+    """The type of the value in a reference; any other type itself."""
     return type.inner_aval if is_reference(type) else type
 
 
 @frozen(eq=False)
 class Threaded:
-    """A call without references.
+    """A call with its references threaded through.
 
-    ``graph`` takes, for each that the call takes, its value, and gives, after the results, the new values of those at
-    the inputs ``written``.
+    ``graph`` takes their values, and returns, after the results, the new values of those at the inputs ``written``.
     """
 
     graph: Graph
     written: tuple[int, ...]
 
 
-#: by primitive that takes or makes references: a function of its parameters, of the types of its inputs, and of what
-#: tells these apart (one reference may be given twice)
+#: by primitive that takes or creates references: a function of its parameters, the types of its inputs, and their
+#: identities, since a reference may be passed twice
 THREADED: dict[str, Callable[[dict[str, Any], Sequence[Any], Sequence[Any]], Threaded]] = {}
 
-#: the primitives that make a reference
+#: the primitives that create a reference
 MAKERS = frozenset({"new_ref", "empty_ref"})
 
 
 def threaded_call(primitive: Any, params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
-    """A call of ``primitive``, some of whose inputs are references, without these.
+    """A call of ``primitive`` with its references threaded through.
 
     Raises:
-      UndefinedDerivativeError: nothing is known of what the primitive does to references.
+      UndefinedDerivativeError: the primitive has no rule for references.
     """
     rule = THREADED.get(primitive.name)
     if rule is None:
         raise errors.mutable_reference(primitive.name)
     threaded = rule(params, types, names)
-    builder = Builder([held_type(t) for t in types])
+    builder = Builder([value_type(t) for t in types])
     outs = builder.splice(threaded.graph, builder.inputs)
     first = len(outs) - len(threaded.written)
-    # what is read from a reference is of its type, whatever was written there
-    new = [retyped(builder, k, held_type(types[i])) for i, k in zip(threaded.written, outs[first:], strict=True)]
+    # the value in a reference keeps the reference's type, also its weakness
+    new = [retyped(builder, k, value_type(types[i])) for i, k in zip(threaded.written, outs[first:], strict=True)]
     return Threaded(builder.finish([*outs[:first], *new]), threaded.written)
 
 
 def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
-    """A value as one of a type that differs from its own in weakness only."""
+    """A value converted to a type that differs from its own at most in weakness."""
     if builder.types[number].weak_type == type.weak_type:
         return number
     params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
@@ -80,11 +79,11 @@ class Cells:
         self.written: set[Any] = set()
 
     def concerned(self, eqn: Any) -> bool:
-        """Whether an equation makes, reads or writes one of the references."""
+        """Whether an equation creates, reads or writes one of the references."""
         return eqn.primitive.name in MAKERS or any(is_reference(v.aval) and v in self.values for v in eqn.invars)
 
     def write(self, eqn: Any, read: Callable[[Any], int]) -> list[int]:
-        """Write an equation without its references; the numbers of its results."""
+        """Emit an equation with its references threaded through; the numbers of its results."""
         types = [v.aval for v in eqn.invars]
         threaded = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
         outs = self.builder.splice(threaded.graph, [self._value(v, read) for v in eqn.invars])
@@ -112,35 +111,35 @@ class Cells:
 
 
 def full_access(name: str, types: Sequence[Any]) -> Any:
-    """The operation ``get`` or ``swap`` on all of what a reference holds."""
+    """The operation ``get`` or ``swap`` on the entire value of a reference."""
     return intern(primitive(name), {"tree": tree_util.tree_structure(())}, types)
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# places within a reference
+# indexing into the value of a reference
 
 
-def taken(value: Any, indexers: Sequence[Any]) -> Any:
-    """What stands at a place: the transforms of ``ref.at[...]`` and its like, one after the other."""
+def read_at(value: Any, indexers: Sequence[Any]) -> Any:
+    """The part of a value selected by the transforms of ``ref.at[...]`` and the like, one after the other."""
     for indexer in indexers:
         value = _get(value, indexer)
     return value
 
 
-def put(value: Any, indexers: Sequence[Any], new: Any) -> Any:
-    """The value with another one at a place."""
+def write_at(value: Any, indexers: Sequence[Any], new: Any) -> Any:
+    """The value with the selected part replaced."""
     if not indexers:
         return new
     first, *rest = indexers
-    return _put(value, first, put(_get(value, first), rest, new))
+    return _put(value, first, write_at(_get(value, first), rest, new))
 
 
-def _get(value: Any, place: Any) -> Any:
-    kind = type(place).__name__
+def _get(value: Any, indexer: Any) -> Any:
+    kind = type(indexer).__name__
     if kind == "NDIndexer":
-        sliced = _slices(place)
+        sliced = _slices(indexer)
         if sliced is None:
-            return value[_arrays(place)]
+            return value[_arrays(indexer)]
         starts, sizes, strides, points = sliced
         if all(s == 1 for s in strides):
             part = lax.dynamic_slice(value, starts, sizes)
@@ -148,21 +147,21 @@ def _get(value: Any, place: Any) -> Any:
             part = lax.slice(value, starts, _ends(starts, sizes, strides), strides)
         return lax.squeeze(part, points)
     if kind == "ReshapeTransform":
-        return value.reshape(place.shape)
+        return value.reshape(indexer.shape)
     if kind == "TransposeTransform":
-        return value.transpose(place.permutation)
+        return value.transpose(indexer.permutation)
     raise errors.mutable_reference(f"ref.{kind.removesuffix('Transform').lower()}")
 
 
-def _put(value: Any, place: Any, new: Any) -> Any:
-    kind = type(place).__name__
+def _put(value: Any, indexer: Any, new: Any) -> Any:
+    kind = type(indexer).__name__
     if kind == "ReshapeTransform":
         return new.reshape(value.shape)
     if kind == "TransposeTransform":
-        return new.transpose(sorted(range(value.ndim), key=place.permutation.__getitem__))
-    sliced = _slices(place)
+        return new.transpose(sorted(range(value.ndim), key=indexer.permutation.__getitem__))
+    sliced = _slices(indexer)
     if sliced is None:
-        return value.at[_arrays(place)].set(new)
+        return value.at[_arrays(indexer)].set(new)
     starts, sizes, strides, points = sliced
     if any(s != 1 for s in strides):
         index = tuple(map(slice, starts, _ends(starts, sizes, strides), strides))
@@ -174,13 +173,13 @@ def _ends(starts: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -
     return [a + (n - 1) * s + 1 for a, n, s in zip(starts, sizes, strides, strict=True)]
 
 
-def _slices(place: Any) -> tuple[list[Any], list[int], list[int], list[int]] | None:
+def _slices(indexer: Any) -> tuple[list[Any], list[int], list[int], list[int]] | None:
     """Starts, sizes, strides, and which axes are single points; None if arrays of indices are needed."""
     starts: list[Any] = []
     sizes: list[int] = []
     strides: list[int] = []
     points: list[int] = []
-    for axis, index in enumerate(place.indices):
+    for axis, index in enumerate(indexer.indices):
         if hasattr(index, "stride"):
             starts.append(index.start)
             sizes.append(index.size)
@@ -197,15 +196,15 @@ def _slices(place: Any) -> tuple[list[Any], list[int], list[int], list[int]] | N
     return starts, sizes, strides, points
 
 
-def _arrays(place: Any) -> tuple[Any, ...]:
-    """A place as arrays of indices, those of slices in the axes that they have in the result."""
-    shape, rank, slices = place.int_indexer_shape, len(place.int_indexer_shape), 0
-    points = [i for i, index in enumerate(place.indices) if not hasattr(index, "stride")]
+def _arrays(indexer: Any) -> tuple[Any, ...]:
+    """An indexer as broadcastable arrays of indices."""
+    shape, rank, slices = indexer.int_indexer_shape, len(indexer.int_indexer_shape), 0
+    points = [i for i, index in enumerate(indexer.indices) if not hasattr(index, "stride")]
     together = points == list(range(points[0], points[-1] + 1)) if points else True
     lead = points[0] if points and together else 0
-    total = len(place.indices) - len(points) + rank
+    total = len(indexer.indices) - len(points) + rank
     indices = []
-    for index in place.indices:
+    for index in indexer.indices:
         if hasattr(index, "stride"):
             axis = slices if slices < lead else slices + rank
             line = index.start + lax.mul(lax.iota("int32", index.size), jax.numpy.int32(index.stride))

@@ -1,6 +1,6 @@
-"""Region operations: those whose parameters hold graphs, in one form for every version of JAX.
+"""Region operations, which have graphs as parameters, in one form for all versions of JAX.
 
-Each says how it runs, through JAX's public control flow.  Their derivatives stand in ``fgrad/passes/regions``.
+Each defines how it runs, through JAX's public control flow.  Their derivatives are in ``fgrad/passes/regions``.
 """
 
 import functools
@@ -32,7 +32,7 @@ class Scan(Region):
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
         body, nc, nk = params["body"], params["num_consts"], params["num_carry"]
         consts, init, xs = args[:nc], args[nc : nc + nk], args[nc + nk :]
-        # a carry that was weakly typed outside must enter with the type that the body gives back
+        # a weakly typed initial carry must have the type that the body returns
         init = [_as_type(x, t) for x, t in zip(init, body.out_types, strict=False)]
 
         def step(carry: Any, x: Any) -> Any:
@@ -53,12 +53,12 @@ class Scan(Region):
 
 
 def plain(type: ShapedArray) -> ShapedArray:
-    """The strong type of this shape and dtype with no sharding, but for the part of an array in a shard_map."""
+    """The strong type of this shape and dtype, without sharding unless inside a shard_map."""
     return strong(type) if varying_axes(type) else ShapedArray(type.shape, type.dtype)
 
 
 def stacked(type: ShapedArray, length: int) -> ShapedArray:
-    """The type of so many values in one; they get a new sharding, but vary among the parts of a shard_map as before."""
+    """The type of ``length`` stacked values; inside a shard_map they vary among the shards as before."""
     shape = (length, *type.shape)
     if not varying_axes(type):
         return ShapedArray(shape, type.dtype, weak_type=type.weak_type)
@@ -92,12 +92,12 @@ class Cond(Region):
 
 
 def position(index: Any, branches: int) -> int:
-    """Which of so many branches an index takes: it is clamped to range."""
+    """The branch that an index selects, clamped to range."""
     return min(max(int(index), 0), branches - 1)
 
 
 def _joined(branches: Sequence[Graph]) -> list[ShapedArray]:
-    """The types of what one of some graphs gives: weak where it is weak in all of them."""
+    """The output types of branches: weak if they are weak in all of them."""
     types = zip(*[branch.out_types for branch in branches], strict=True)
     return [ts[0] if all(t.weak_type for t in ts) else strong(ts[0]) for ts in types]
 
@@ -137,40 +137,40 @@ class While(Region):
 
 
 class Deferred:
-    """Something recorded when first asked for, and told apart by ``key``.
+    """Something recorded at the first use, and identified by ``key``.
 
-    The rule of a function may call that function again, so recording rules eagerly would never end.  Asked for while it
-    is being recorded, it raises ``RecursionError``: what there is of it then is not yet the whole.
+    The rule of a function may call that function again, so recording rules eagerly would never end.  Used while it is
+    being recorded, it raises ``RecursionError``, since it is not complete yet.
     """
 
-    __slots__ = ("_make", "_made", "_maker", "key", "function", "native")
+    __slots__ = ("_make", "_value", "_recording_thread", "key", "function", "native")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key: Hashable = key
-        #: a forward-mode rule as a flat function, to be called where it asks for the numbers of tangents
+        #: a forward-mode rule as a flat function, to be called if it needs the numbers of tangents
         self.function: Callable[..., Any] | None = None
-        #: how JAX itself calls the function that has this rule, so that its own transformations follow it there
+        #: JAX's own call of the function that has this rule, for JAX's transformations
         self.native: Callable[..., Sequence[Any]] | None = None
         self._make: Callable[[], Any] | None = make
-        self._made: Any = None
+        self._value: Any = None
         #: the thread that is recording it
-        self._maker: int | None = None
+        self._recording_thread: int | None = None
 
     def __call__(self) -> Any:
         make = self._make
         if make is not None:
-            if self._maker == get_ident():
+            if self._recording_thread == get_ident():
                 raise RecursionError("a custom rule differentiates the very call whose rule it is")
-            self._maker = get_ident()
+            self._recording_thread = get_ident()
             try:
-                self._made = make()
+                self._value = make()
             finally:
-                self._maker = None
+                self._recording_thread = None
             self._make = None
-        return self._made
+        return self._value
 
     def of(self, live: tuple[bool, ...]) -> Any:
-        """The same for given live inputs and outputs; only a rule that is told of zeros makes a difference."""
+        """The same for a pattern of live inputs and outputs, which only matters for rules with symbolic zeros."""
         return self()
 
     def __eq__(self, other: object) -> bool:
@@ -181,10 +181,10 @@ class Deferred:
 
 
 class DeferredByZeros(Deferred):
-    """A custom rule that is told which tangents or cotangents are symbolic zeros (``symbolic_zeros=True``).
+    """A custom rule that depends on which tangents or cotangents are symbolic zeros (``symbolic_zeros=True``).
 
-    ``dense`` is the rule where none is; ``of`` records it for a pattern of live ones.  All of them take the zeros too,
-    and those that were told of them read nothing of them.
+    ``dense`` is the rule for none; ``of`` records it for a pattern of live ones.  All take the zeros as inputs, but do
+    not read those that are symbolic.
     """
 
     __slots__ = ("_of", "_by_pattern")
@@ -222,8 +222,8 @@ class CustomJvp(CallRegion):
             live = _live(tangents, call.in_types)
             if any(live[:k]):
                 raise errors.closed_over("custom_jvp", params["label"])
-            given = [_instantiated(t) for t, type in zip(tangents[k:], types, strict=True) if is_inexact(type)]
-            outs = evaluate(rule.of(live[k:]), [*primals[k:], *given])
+            live_tangents = [_instantiated(t) for t, type in zip(tangents[k:], types, strict=True) if is_inexact(type)]
+            outs = evaluate(rule.of(live[k:]), [*primals[k:], *live_tangents])
             return tuple(outs[:n]), _fill(outs[:n], outs[n:])
 
         function.defjvp(jvp, symbolic_zeros=True)
@@ -268,8 +268,8 @@ class CustomVjp(CallRegion):
         def bwd(saved: Any, cts: Any) -> Any:
             needs, residuals = saved
             rule = params["rule"].of((*needs, *_live(cts, call.out_types)))
-            given = [_instantiated(ct) for ct, differentiable in zip(cts, inexact, strict=True) if differentiable]
-            cotangents = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *given]), strict=True))
+            live_cts = [_instantiated(ct) for ct, differentiable in zip(cts, inexact, strict=True) if differentiable]
+            cotangents = dict(zip(rule.wrt, evaluate(rule.backward, [*residuals, *live_cts]), strict=True))
             return tuple([cotangents.get(i - k) for i in range(len(call.in_types))])
 
         function.defvjp(fwd, bwd, symbolic_zeros=True)
@@ -277,13 +277,13 @@ class CustomVjp(CallRegion):
 
 
 class Remat(Region):
-    """A block whose intermediates are recomputed in the backward pass rather than kept.
+    """A block whose intermediates are recomputed in the backward pass instead of saved.
 
-    Parameters: ``body``; ``policy``, a predicate over (primitive, types, parameters) that picks what may be kept,
-    or None; ``barrier``: True in backward passes, where the inputs are fenced so that the compiler does not merge
-    the second computation with the first; None where it never is (``prevent_cse=False``).
+    Parameters: ``body``; ``policy``, a predicate over (primitive, types, parameters) for what may be saved, or None;
+    ``barrier``: True in backward passes, where a barrier on the inputs keeps the compiler from merging the
+    recomputation with the first computation; None if there never is one (``prevent_cse=False``).
 
-    It runs as JAX's own such block, so that a gradient taken later, of what JAX has traced, recomputes it too.
+    It runs as a ``remat`` of JAX's, so that a later gradient, of what JAX has traced, recomputes it too.
     """
 
     name = "remat"
@@ -291,9 +291,9 @@ class Remat(Region):
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
         body, barrier = params["body"], params["barrier"]
         consts = [const.value for const in body.consts]
-        opened = Graph((*body.in_types, *(const.type for const in body.consts)), (), body.nodes, body.outputs)
+        without_consts = Graph((*body.in_types, *(const.type for const in body.consts)), (), body.nodes, body.outputs)
         return bind_remat(
-            lambda *xs: tuple(evaluate(opened, xs)),
+            lambda *xs: tuple(evaluate(without_consts, xs)),
             [*args, *consts],
             barrier is not None,
             bool(barrier),
@@ -311,7 +311,7 @@ class Remat(Region):
 
 
 def keeps(answer: Any) -> bool:
-    """Whether a policy's answer lets a value be kept; one of JAX's may be a bool, or an object named for what to do."""
+    """Whether a policy's answer means that a value is saved; JAX's policies return a bool, or a named object."""
     return bool(answer) and "Recompute" not in type(answer).__name__
 
 
@@ -335,10 +335,10 @@ class CustomVmap(CallRegion):
 
 
 class Opaque(Region):
-    """The results of a call that had to run while the function was recorded, tied to what it was called with.
+    """The results of a call that ran while the function was recorded, linked to its arguments.
 
-    Inputs: the ``count`` results, then the arguments.  Running it gives the results; it has no derivative.
-    ``of`` names the primitive that ran.
+    Inputs: the ``count`` results, then the arguments.  It returns the results; it has no derivative.
+    ``of`` is the name of the primitive that ran.
     """
 
     name = "opaque"
@@ -351,11 +351,11 @@ class Opaque(Region):
 
 
 class PythonCall(Region):
-    """A user's function that is called on the values when the graph runs, because it asks for numbers known only then.
+    """A user's function that is called on values when the graph runs, because it needs numbers known only then.
 
-    Parameters: ``function``: a deferred flat function, told apart by its key; ``out_types``.
+    Parameters: ``function``: a deferred flat function, identified by its key; ``out_types``.
 
-    It counts as an effect, so that nothing merges, moves or compiles it.  Recording it calls it on the tracers.
+    It counts as an effect, so it is never merged, moved or compiled.  Recording it calls it on the tracers.
     """
 
     name = "python_call"

@@ -1,15 +1,15 @@
-"""What repeats in a graph: runs of equal blocks of nodes, such as a Python loop leaves behind.
+"""Repeats in a graph: runs of equal blocks of nodes, as Python loops leave behind.
 
 NOTE [Repeated blocks]
-A loop that Python unrolled is the same block of nodes again and again.  Blocks are equal when they do the same
-operations on values of the same types and read each other's values in the same places; what they read from outside (a
-layer's own weights, the state that the block before gave) may be any value.  Where a slice begins does not count
-either: ``xs[t]`` is another slice in every turn.
+A Python loop unrolls into the same block of nodes over and over.  Blocks are equal if they have the same operations on
+values of the same types, and read each other's values in the same way; what they read from outside (a layer's weights,
+the state from the block before) may be any value.  The start of a slice does not count either, since ``xs[t]`` differs
+in every iteration.
 
-The search works on tokens, one a node.  Blocks of period p in a row are the places where token i equals token i + p,
-p times or more one after the other.  Such places are found from words of 1, 2, 4, 8, ... tokens: the distance from a
-word to the next equal one is a period to look at.  Where a block begins follows from who reads whom: a value that is
-read in one block and has no counterpart in the next must come from before the block.
+The search works on tokens, one per node.  A run of blocks of period p is where token i equals token i + p at least p
+times in a row.  Candidates come from words of 1, 2, 4, 8, ... tokens: the distance from a word to the next equal one is
+a possible period.  Where a block starts follows from the data flow: a value that is read in one block and has no
+counterpart in the next must come from before the block.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -23,16 +23,16 @@ from fgrad.graph.source import Source
 
 #: the fewest nodes that must be saved for a repeat to count
 LEAST_SAVED = 4
-#: parameters that say from where values are taken, or where they are put, and not what is done to them
-POSITIONS: dict[str, tuple[str, ...]] = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
+#: parameters that only say where values are read or written
+_POSITIONS: dict[str, tuple[str, ...]] = {"slice": ("start_indices", "limit_indices"), "pad": ("padding_config",)}
 
 
 @frozen
 class Repeat:
-    """``count`` equal blocks in a row of ``length`` nodes each, from the node at position ``first``.
+    """``count`` consecutive equal blocks of ``length`` nodes each, from the node at position ``first``.
 
-    ``exact`` is False where the blocks take slices at different places.  ``inner`` is what repeats within the first
-    block, its positions counted from the graph's first node.
+    ``exact`` is False if their slices start at different positions.  ``inner`` are repeats within the first block, with
+    positions in the graph.
     """
 
     first: int
@@ -48,7 +48,7 @@ class Repeat:
 
     @property
     def saved(self) -> int:
-        """How many nodes are saved by writing the block once."""
+        """How many nodes are saved by showing the block once."""
         return self.length * (self.count - 1)
 
 
@@ -70,8 +70,8 @@ def repeats(graph: Graph) -> tuple[Repeat, ...]:
 
 
 def token(op: Op) -> Hashable:
-    """What operations of equal blocks have in common: all but the positions of slices."""
-    positions = POSITIONS.get(op.name)
+    """An operation but for the positions of slices; equal for corresponding operations of equal blocks."""
+    positions = _POSITIONS.get(op.name)
     if positions is None:
         return op.key
     kept = tuple([repr(value) for name, value in sorted(op.params.items()) if name not in positions])
@@ -84,7 +84,7 @@ def _numbered(values: Sequence[Hashable]) -> np.ndarray:
 
 
 def _producers(graph: Graph) -> list[int]:
-    """For each value, the position of the node that made it; inputs and constants have negative numbers."""
+    """For each value, the position of the node that produces it; negative for inputs and constants."""
     first = len(graph.in_types) + len(graph.consts)
     producers = list(range(-first, 0))
     for i, node in enumerate(graph.nodes):
@@ -92,32 +92,32 @@ def _producers(graph: Graph) -> list[int]:
     return producers
 
 
-def _within(graph: Graph, tokens: np.ndarray, made: list[int], start: int, stop: int) -> list[Repeat]:
+def _within(graph: Graph, tokens: np.ndarray, producers: list[int], start: int, stop: int) -> list[Repeat]:
     """The repeats among the nodes from ``start`` to ``stop``."""
     runs = sorted(_runs(tokens[start:stop]), key=lambda run: (-(run[2] + run[1]), run[1]))
     taken = np.zeros(stop - start, bool)
     kept: list[Repeat] = []
-    for at, period, matched in runs:
-        if taken[at : at + period + matched].all():
+    for run_start, period, matched in runs:
+        if taken[run_start : run_start + period + matched].all():
             continue
-        for first, count in _blocks(graph, made, start + at, period, matched):
-            here = slice(first - start, first - start + period * count)
-            if period * (count - 1) < LEAST_SAVED or taken[here].any():
+        for first, count in _blocks(graph, producers, start + run_start, period, matched):
+            nodes = slice(first - start, first - start + period * count)
+            if period * (count - 1) < LEAST_SAVED or taken[nodes].any():
                 continue
-            taken[here] = True
-            kept.append(_repeat(graph, tokens, made, first, period, count))
+            taken[nodes] = True
+            kept.append(_repeat(graph, tokens, producers, first, period, count))
     return sorted(kept, key=lambda repeat: repeat.first)
 
 
-def _repeat(graph: Graph, tokens: np.ndarray, made: list[int], first: int, period: int, count: int) -> Repeat:
+def _repeat(graph: Graph, tokens: np.ndarray, producers: list[int], first: int, period: int, count: int) -> Repeat:
     nodes = graph.nodes[first : first + period * count]
     exact = all(a.op.key == b.op.key for a, b in zip(nodes, nodes[period:], strict=False))
-    inner = tuple(_within(graph, tokens, made, first, first + period)) if period > LEAST_SAVED else ()
+    inner = tuple(_within(graph, tokens, producers, first, first + period)) if period > LEAST_SAVED else ()
     return Repeat(first, period, count, exact, inner)
 
 
 def _runs(tokens: np.ndarray) -> set[tuple[int, int, int]]:
-    """Where tokens repeat: ``(start, period, matched)``, so many tokens equal to those one period later."""
+    """Runs ``(start, period, matched)``, in which ``matched`` tokens equal those one period later."""
     n = len(tokens)
     runs: set[tuple[int, int, int]] = set()
     words, size = tokens, 1
@@ -153,30 +153,30 @@ def _extended(tokens: np.ndarray, start: int, period: int, matched: int) -> tupl
     return start, period, stop - start
 
 
-def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -> Iterator[tuple[int, int]]:
-    """The stretches of a run whose blocks read their values alike: first node and number of blocks."""
-    divergent = [_divergent_producer(graph, made, i, i + period) for i in range(at, at + matched)]
-    # for each phase at which a block may begin, how many divergent reads would come from before the block
+def _blocks(graph: Graph, producers: list[int], start: int, period: int, matched: int) -> Iterator[tuple[int, int]]:
+    """The parts of a run whose blocks read their values alike: first node and number of blocks."""
+    divergent = [_divergent_producer(graph, producers, i, i + period) for i in range(start, start + matched)]
+    # for each phase at which blocks may start, how many divergent reads would come from before the block
     votes = np.zeros(2 * period + 1, np.int64)
-    for i, producer in enumerate(divergent, at):
+    for i, producer in enumerate(divergent, start):
         if producer is not None:
-            # it must begin after the producer and no later than the reader
-            begin = (producer + 1 - at) % period
+            # the block must start after the producer and no later than the reader
+            begin = (producer + 1 - start) % period
             votes[begin] += 1
             votes[begin + min(i - producer, period)] -= 1
     after = np.cumsum(votes)
     scores = after[:period] + after[period : 2 * period]
-    jumps = _jumps([node.source for node in graph.nodes[at : at + 2 * period]], period)
+    jumps = _jumps([node.source for node in graph.nodes[start : start + 2 * period]], period)
 
     def rank(phase: int) -> tuple[int, int, int, int]:
-        # with equal votes: the phase whose turns jump back least in the source, then the one with most blocks
+        # ties: the phase whose blocks jump back least in the source, then the one with most blocks
         blocks = (matched + period - phase) // period
         return (-int(scores[phase]), int(jumps[phase]), -blocks, phase)
 
     phase = min(range(period), key=rank)
-    first, count = at + phase, 1
-    for block in range(at + phase, at + matched - period + 1, period):
-        pairs = zip(range(block, block + period), divergent[block - at : block - at + period], strict=True)
+    first, count = start + phase, 1
+    for block in range(start + phase, start + matched - period + 1, period):
+        pairs = zip(range(block, block + period), divergent[block - start : block - start + period], strict=True)
         if any(producer is not None and producer >= block for _, producer in pairs):
             yield first, count
             first, count = block + period, 1
@@ -185,44 +185,44 @@ def _blocks(graph: Graph, made: list[int], at: int, period: int, matched: int) -
     yield first, count
 
 
-def _divergent_producer(graph: Graph, made: list[int], i: int, j: int) -> int | None:
-    """The latest producer that one of two corresponding nodes reads and the other does not; None where they read alike.
+def _divergent_producer(graph: Graph, producers: list[int], i: int, j: int) -> int | None:
+    """The latest producer that only one of two corresponding nodes reads, at its position relative to the first.
 
-    Positions are those of the first.
+    None if they read alike.
     """
     latest = None
     for a, b in zip(graph.nodes[i].inputs, graph.nodes[j].inputs, strict=True):
-        near_a, near_b = made[a], made[b] - (j - i) if made[b] >= 0 else -1
+        near_a, near_b = producers[a], producers[b] - (j - i) if producers[b] >= 0 else -1
         if near_a < 0 and near_b < 0:
             continue
-        if near_a != near_b or _place(made, a) != _place(made, b):
+        if near_a != near_b or _output_index(producers, a) != _output_index(producers, b):
             latest = max(near_a, near_b) if latest is None else max(latest, near_a, near_b)
     return latest
 
 
-def _place(made: list[int], value: int) -> int:
-    """Which of its node's outputs a value is."""
-    place = 0
-    while value > place and made[value - place - 1] == made[value]:
-        place += 1
-    return place
+def _output_index(producers: list[int], value: int) -> int:
+    """The index of a value among its node's outputs."""
+    index = 0
+    while value > index and producers[value - index - 1] == producers[value]:
+        index += 1
+    return index
 
 
 def _jumps(sources: Sequence[Source | None], period: int) -> np.ndarray:
-    """For each phase, how often a turn jumps back to an earlier instruction of a function.
+    """For each phase, how often a block jumps back to an earlier instruction of a function.
 
-    A turn of a loop in the source has none, but for functions that it calls several times.
+    An iteration of a loop never does, except in functions that it calls several times.
     """
     counts = np.zeros(period + 1, np.int64)
     before: dict[int, tuple[int, int]] = {}
     for i, source in enumerate(sources):
         if source is None:
             continue
-        place, offset = before.get(id(source.code), (0, -1))
+        position, offset = before.get(id(source.code), (0, -1))
         before[id(source.code)] = i, source.offset
         if i >= period and offset > source.offset:
-            # it is in every turn but those that begin between the two
+            # the jump is inside a block unless the block starts between the two
             counts[:period] += 1
-            begins = np.arange(place + 1, i + 1) % period
-            counts[np.unique(begins)] -= 1
+            phases = np.arange(position + 1, i + 1) % period
+            counts[np.unique(phases)] -= 1
     return counts[:period]

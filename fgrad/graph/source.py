@@ -1,13 +1,12 @@
-"""Provenance: the user's line behind a node, kept as a code object and an offset until somebody asks.
+"""Provenance: the user's line of a node, stored as a code object and an offset until it is needed.
 
 NOTE [Frames that stand for lines]
-JAX notes the Python stack at each operation that it traces.  When it traces a graph of ours, that stack leads to the
-call of the graph, and not to the lines that were recorded.  So each node is bound inside a frame of a code object with
-the file, the function and the line of its source: listings, errors and profiles of JAX show it, and ``from_traceback``
-knows what it stands for.
+JAX records the Python stack at each operation that it traces.  When it traces a graph of ours, that stack has the call
+of the graph, and not the recorded lines.  So each node is bound inside a frame of a code object with the file, function
+and line of its source: JAX's listings, errors and profiles show it, and ``from_traceback`` maps it back to the source.
 
 NOTE [Tracebacks of the user's code]
-fgrad's and JAX's own frames are left out of tracebacks where JAX leaves out its own.  The setting is JAX's:
+fgrad's and JAX's own frames are removed from tracebacks when JAX removes its own.  The setting is JAX's:
 ``jax.config.jax_traceback_filtering`` (or the environment variable ``JAX_TRACEBACK_FILTERING``) with the value ``off``
 shows everything.
 """
@@ -36,7 +35,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
     "<attrs generated",
     "<frozen",
 )
-#: the file name of all code that ``exec`` and ``python -c`` get as a string: a cached line may be that of other code
+#: the file name of all code from strings (``exec``, ``python -c``), for which a cached line may be that of other code
 _STRING = "<string>"
 #: by file name, whether its code is hidden
 _hidden_files: dict[str, bool] = {}
@@ -50,8 +49,8 @@ class Source:
       code: the user's code object.
       offset: of the instruction in it.
       of: for a node of a derivative, the primitive or operation it came from.
-      names: what the statement stores its value in, where that was read from a file; else it stands in the bytecode.
-      module: the path of the module of a network that it is in, or the names of ``jax.named_scope``.
+      names: the variables to which the statement assigns its value, if read from a file; else the bytecode has them.
+      module: the path of the network's module that it is in, or the names of ``jax.named_scope``.
     """
 
     code: CodeType
@@ -78,9 +77,9 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty where it is not known.
+        """The text of the line, stripped; empty if it is not known.
 
-        It is where the file can be read, in notebooks, and from Python 3.13 on at the prompt.
+        It is known if the file can be read, in notebooks, and from Python 3.13 on at the prompt.
         """
         if self.file == _STRING:
             return ""
@@ -90,13 +89,13 @@ class Source:
         return Source(self.code, self.offset, name, self.names, self.module)
 
     def within(self, module: str) -> "Source":
-        """The same position in a module that stands in another."""
+        """The same position with its module inside another one."""
         inner = f"{module}/{self.module}" if self.module else module
         return Source(self.code, self.offset, self.of, self.names, inner)
 
     @property
     def scope(self) -> str:
-        """What profiles call it: the module, or that of which it is a derivative."""
+        """Its name in profiles: the module, marked if it is a derivative."""
         return f"derivative({self.module})" if self.of and self.module else self.module
 
     def __str__(self) -> str:
@@ -108,8 +107,8 @@ RawSource = tuple[CodeType, int]
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether a frame of this code is fgrad's, JAX's (opt_einsum is part of it) or NumPy's own, and not the user's."""
-    # by file name: Python caches the hash of a string, and computes that of a code object each time
+    """Whether code is fgrad's, JAX's (which includes opt_einsum) or NumPy's own, and not the user's."""
+    # by file name, since Python caches the hashes of strings, but not of code objects
     hidden = _hidden_files.get(code.co_filename)
     if hidden is None:
         if len(_hidden_files) > 1 << 16:
@@ -121,13 +120,13 @@ def is_hidden(code: CodeType) -> bool:
 def here(depth: int = 1) -> RawSource | None:
     """The innermost frame of the caller's stack that belongs neither to fgrad nor to JAX or NumPy.
 
-    A bare tuple, since the recorder asks once per operation; ``Source(*raw)`` makes it readable.
+    A bare tuple, since the recorder calls this once per operation; ``Source(*raw)`` makes it readable.
     """
     return visible(sys._getframe(depth))
 
 
 def visible(frame: FrameType | None) -> RawSource | None:
-    """The innermost of the user's frames from this one outwards, which a library that the user called may have made."""
+    """The innermost of the user's frames from this one outwards."""
     known = _hidden_files.get
     while frame is not None:
         code = frame.f_code
@@ -139,7 +138,7 @@ def visible(frame: FrameType | None) -> RawSource | None:
 
 
 def from_traceback(traceback: Any, module: str = "") -> Source | None:
-    """The innermost of the user's frames in the traceback that JAX keeps with an equation."""
+    """The innermost of the user's frames in an equation's traceback."""
     if traceback is None:
         return None
     for code, offset in zip(*traceback.raw_frames(), strict=True):
@@ -150,7 +149,7 @@ def from_traceback(traceback: Any, module: str = "") -> Source | None:
 
 
 def standing_at(source: Source) -> Callable[[Callable[[], Any]], Any]:
-    """What calls a function in a frame that stands for a line: see NOTE [Frames that stand for lines]."""
+    """A caller of functions whose frame stands for a line: see NOTE [Frames that stand for lines]."""
     key = id(source.code), source.offset, source.of
     caller = _standing.get(key)
     if caller is None:
@@ -168,7 +167,7 @@ def standing_at(source: Source) -> Callable[[Callable[[], Any]], Any]:
     return caller
 
 
-#: the frames by their lines, and the lines by the code of the frames; code objects of different files may be equal
+#: the callers by source, and the sources by the callers' code (by identity, since code of different files may be equal)
 _standing: dict[tuple[int, int, str | None], Any] = {}
 _stood_for: dict[int, Source] = {}
 STANDING_KEPT = 1 << 16
@@ -183,7 +182,7 @@ def _call(run: Callable[[], Any]) -> Any:
 
 
 def boundary(function: Function) -> Function:
-    """``function`` with hidden frames taken out of the traceback of what it raises.
+    """``function`` with hidden frames removed from the tracebacks of its errors.
 
     >>> @boundary
     ... def f():
@@ -205,7 +204,7 @@ def boundary(function: Function) -> Function:
 
 
 def hide_frames(error: Exception) -> None:
-    """Take hidden frames out of the traceback of an error, as far as it has come."""
+    """Remove hidden frames from the traceback of an error."""
     if jax.config.jax_traceback_filtering != "off":  # type: ignore[attr-defined]
         error.__traceback__ = _visible(error.__traceback__)
 
@@ -224,20 +223,20 @@ def _visible(traceback: TracebackType | None) -> TracebackType | None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# functions whose lines are written at run time, kept where tracebacks and profilers look for them
+# generated functions, whose source is registered for tracebacks and profilers
 
 _generated = count()
 
 
 def function_of(lines: Sequence[str], scope: dict[str, Any], kind: str) -> Callable[..., Any]:
-    """The function ``run`` that some lines define, with a scope for its globals.
+    """The function ``run`` that some lines of source define, with ``scope`` as its globals.
 
     Arguments:
-      kind: what it is, for the name of its file.
+      kind: a description, for its file name.
     """
     file = f"<{kind} {next(_generated)}>"
     exec(compile("\n".join(lines), file, "exec"), scope)
-    run: Callable[..., Any] = scope.pop("run")  # a function among its own globals would live on until a collection
+    run: Callable[..., Any] = scope.pop("run")  # a function in its own globals would live until a garbage collection
     linecache.cache[file] = (0, None, [f"{line}\n" for line in lines], file)
     finalize(run, linecache.cache.pop, file, None)
     return run

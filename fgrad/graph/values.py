@@ -69,10 +69,10 @@ class Values(Mapping[str, Value]):
         return readers
 
     def number(self, key: str | int) -> int:
-        """The number of the value of a name; of ``%7`` it is 7, whatever else that value is called.
+        """The number of the value with a name; that of ``%7`` is 7, even if the value has a name.
 
         Raises:
-          KeyError: no value has this name; the message lists those like it.
+          KeyError: no value has this name; the message lists similar ones.
         """
         count = len(self._graph.types)
         if isinstance(key, int) and 0 <= key < count:
@@ -113,9 +113,9 @@ Replacement = tuple[Graph, tuple[int, ...]]
 
 
 def replaced(graph: Graph, replacements: Mapping[int, Replacement]) -> Graph:
-    """The graph in which some values are what other graphs make of values that come no later.
+    """The graph with some values replaced by graphs of values that come no later.
 
-    All that reads a replaced value (operations and outputs) reads the new one; the graph that makes it reads the old.
+    Operations and outputs that read a replaced value read the new one; its replacement reads the old one.
     """
     builder = Builder(graph.in_types)
     old = [*builder.inputs, *map(builder.const, graph.consts)]
@@ -131,19 +131,18 @@ def replaced(graph: Graph, replacements: Mapping[int, Replacement]) -> Graph:
     for node in graph.nodes:
         first = builder.emit(node.op, tuple([new[i] for i in node.inputs]), node.source)
         outs = range(first, first + len(node.op.out_types))
-        at = len(old)
+        start = len(old)
         old += outs
         new += outs
-        swap(at)
+        swap(start)
     return builder.finish([new[i] for i in graph.outputs])
 
 
-def made_by(graph: Graph, recorded: Callable[..., Graph], number: int, reads: Sequence[int]) -> Replacement:
-    """What ``replaced`` puts in the place of a value: ``recorded`` gives the graph for the types of what it reads.
+def replacement_of(graph: Graph, recorded: Callable[..., Graph], number: int, reads: Sequence[int]) -> Replacement:
+    """The replacement of a value, for ``replaced``; ``recorded`` records it for the types of the values it reads.
 
     Raises:
       TypeError: it has another type than the value, or more than one result.
-      ValueError: it reads a value that is made later.
     """
     types = graph.types
     replacement = recorded([types[i] for i in reads])
@@ -151,6 +150,6 @@ def made_by(graph: Graph, recorded: Callable[..., Graph], number: int, reads: Se
     if len(got) != 1 or (got[0].shape, got[0].dtype) != (types[number].shape, types[number].dtype):
         got_text = ", ".join(map(type_text, got)) or "nothing"
         raise TypeError(
-            f"what stands in the place of a value must have its type: {type_text(types[number])}, and not {got_text}"
+            f"the replacement of a value must have its type: {type_text(types[number])}, and not {got_text}"
         )
     return replacement, tuple(reads)

@@ -1,4 +1,4 @@
-"""Which values of a graph depend on which, as far as derivatives go: what varies, and what stays as it is."""
+"""Which values of a graph depend differentiably on which inputs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.rules.foreign import has_foreign_rules
 from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
 
-#: under which the one rule of all operations with foreign rules is entered
+#: the key in ``RULES`` of the rule shared by all operations with foreign rules
 FOREIGN = object()
 
 
 def of_integers(types: Iterable[ShapedArray]) -> bool:
-    """Whether a derivative in values of these types is a transpose of integers; see NOTE [Integers] of ``vjp``."""
+    """Whether some of these types is not inexact: see NOTE [Integers] of ``vjp``."""
     return not all(map(is_inexact, types))
 
 
@@ -35,22 +35,22 @@ def rule_of(op: Op) -> Rule:
 
 
 def is_foreign(op: Op) -> bool:
-    """Whether the rules of an operation are its author's: there are some, and none of ours."""
+    """Whether an operation has rules of its author's and none of ours."""
     return not (op.name in RULES or op.primitive in RULES) and has_foreign_rules(op)
 
 
 def is_differentiated_jointly(op: Op) -> bool:
-    """Whether the derivative of an operation is made together with its values, as of graphs and by foreign rules."""
+    """Whether an operation is differentiated together with its values, as regions and foreign operations are."""
     return isinstance(op.primitive, RegionPrimitive) or is_foreign(op)
 
 
 def rule_of_name(name: str) -> Rule | None:
-    """The rule entered under a primitive's name, if there is one."""
+    """The rule defined for a primitive's name, if there is one."""
     return RULES.get(name)
 
 
 def is_zero(op: Op) -> bool:
-    """Whether an operation passes no derivative on, by its rule or because none of its results is inexact."""
+    """Whether all derivatives of an operation are zero, by its rule or by its types."""
     zero = op.derived.get("zero")
     if zero is None:
         zero = op.derived["zero"] = _of_integers_only(op) or isinstance(rule_of(op), Zero)
@@ -79,8 +79,7 @@ def varied_from(graph: Graph, wrt: Sequence[int]) -> set[int]:
     for node, outs in graph.numbered():
         op = node.op
         if not varied.isdisjoint(node.inputs) and (exact or not at_node(node, is_zero, op)):
-            all_pass = exact or not is_differentiated_jointly(op)
-            passed = None if all_pass else _passed_on(op, node, varied)
+            passed = _passed_on(op, node, varied) if not exact and is_differentiated_jointly(op) else None
             varied.update(
                 [
                     number
@@ -104,7 +103,7 @@ def _passed_on(op: Op, node: Node, varied: set[int]) -> Sequence[bool] | None:
 
 
 def passed_on(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
-    """Through which results of an operation derivatives pass on from its ``live`` inputs."""
+    """Which results of an operation have a derivative in its ``live`` inputs; empty if none has."""
     if True not in live:
         return ()
     passed = op.derived.get(("passed on", live))
@@ -119,10 +118,10 @@ def _results_passed(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
         rule = rule_of(op)
         if is_zero(op) or (isinstance(rule, Linear) and rule.args is not None and not any(live[i] for i in rule.args)):
             return ()
-        # a custom rule is not run before its derivative is wanted
+        # do not run a custom rule before its derivative is needed
         if isinstance(rule, Region) and rule.varied is not None and "rule" not in op.params:
             return [a and b for a, b in zip(inexact, rule.varied(op, live), strict=True)]
-    except Exception:  # what is wrong with a rule is said where the derivative is made
+    except Exception:  # a faulty rule raises when the derivative is computed
         pass
     return inexact
 

@@ -1,4 +1,4 @@
-"""What there is to say of the derivative of each operation of a graph: the kind of its rule."""
+"""Descriptions of the rules by which a graph's operations are differentiated."""
 
 import inspect
 
@@ -9,7 +9,7 @@ from fgrad.rules.kinds import Undefined, Zero
 
 
 def rule_texts(graph: Graph) -> dict[str, str]:
-    """By primitive, what its rule states; nothing for what has no rule.
+    """A description of the rule of each primitive that has one.
 
     >>> import jax, jax.numpy as jnp
     >>> from fgrad.graph.importing import from_jaxpr

@@ -19,26 +19,27 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
     for node in graph.nodes:
         op = node.op
         args = [numbers[i] for i in node.inputs]
-        varied = [tangents[i] for i in node.inputs if i in tangents]
-        at = len(numbers)
-        varied = varied if not varied or not at_node(node, is_zero, op) else []
-        if varied and is_differentiated_jointly(op):
+        live = [tangents[i] for i in node.inputs if i in tangents]
+        if live and at_node(node, is_zero, op):
+            live = []
+        start = len(numbers)
+        if live and is_differentiated_jointly(op):
             local = at_node(node, region_tangents, op, tuple([i in tangents for i in node.inputs]))
-            outs = builder.splice(local.graph, [*args, *varied], node.source)
+            outs = builder.splice(local.graph, [*args, *live], node.source)
             count = len(op.out_types)
             numbers += outs[:count]
             derivatives = outs[count:]
         else:
             first = builder.emit(op, tuple(args), node.source)
             numbers += range(first, first + len(op.out_types))
-            if not varied:
+            if not live:
                 continue
             local = at_node(node, pushforward, op, tuple([i in tangents for i in node.inputs]))
             source = node.source and node.source.derivative_of(op.name)
-            derivatives = builder.splice(local.graph, [*args, *numbers[at:], *varied], source)
+            derivatives = builder.splice(local.graph, [*args, *numbers[start:], *live], source)
         for k, result in enumerate(local.results):
             if result is not None and is_inexact(op.out_types[k]):
-                tangents[at + k] = derivatives[result]
+                tangents[start + k] = derivatives[result]
     outs: list[int] = []
     results: list[int | None] = []
     for value in graph.outputs:

@@ -1,9 +1,8 @@
-"""The ladder of a function: reverse mode, cut where ``vjp`` cuts it, with every operation's derivative beside it.
+"""The ladder of a function: its forward and backward graph, with each operation next to its derivative.
 
 NOTE [Marked sources]
-Which operation a node of the derivative belongs to is known while the derivative is written, and forgotten afterwards.
-A source travels with each node through all passes and never counts; so for a ladder every node is given one of its own,
-which knows the node's position.
+Only the pass that emits a node of the derivative knows which operation it is the derivative of.  Sources pass through
+all passes and take no part in equality, so a ladder gives each node a source of its own, with the node's position.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ from fgrad.rules.kinds import Elementwise
 
 @frozen
 class _Mark(Source):
-    """The source of a node that stood at position ``node``; ``known`` says whether it had one before."""
+    """The source of the node at position ``node``; ``known`` says whether it had one of its own."""
 
     node: int = field(kw_only=True)
     known: bool = field(kw_only=True)
@@ -69,14 +68,14 @@ def ladder(graph: Graph, wrt: Sequence[int], names: Sequence[str], outputs: Sequ
         *results, *[cts[i] for i in wanted], *[walk.numbers[i] for i in values], *cts.values()
     ])  # fmt: skip
     remaining = iter(full.outputs[len(results) + len(wanted) :])
-    at = dict(zip(values, remaining, strict=False))
-    ct_at = dict(zip(cts, remaining, strict=True))
+    value_numbers = dict(zip(values, remaining, strict=False))
+    ct_numbers = dict(zip(cts, remaining, strict=True))
     joint = Graph(full.in_types, full.consts, full.nodes, full.outputs[: len(results) + len(wanted)])
-    twice, copied = _refilled(joint, len(graph.in_types))
-    cut, new = _needed(twice)
-    forms = {i: new[copied[n]] for i, n in at.items() if copied[n] in new}
-    cotangents = {i: new[copied[n]] for i, n in ct_at.items() if copied[n] in new}
-    return _Writer(graph, cut, forms, cotangents, list(seeds), wrt, wanted).ladder(names, outputs)
+    duplicated, copied = _with_repeated_at_readers(joint, len(graph.in_types))
+    cut, new = _needed(duplicated)
+    primals = {i: new[copied[n]] for i, n in value_numbers.items() if copied[n] in new}
+    cotangents = {i: new[copied[n]] for i, n in ct_numbers.items() if copied[n] in new}
+    return _Writer(graph, cut, primals, cotangents, list(seeds), wrt, wanted).ladder(names, outputs)
 
 
 def _late(graph: Graph, first: int) -> set[int]:
@@ -88,11 +87,11 @@ def _late(graph: Graph, first: int) -> set[int]:
     return late
 
 
-def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
-    """The graph in which repeated arrays are made where they are read, and the new numbers of its values.
+def _with_repeated_at_readers(graph: Graph, first: int) -> tuple[Graph, list[int]]:
+    """The graph with repeated arrays computed where they are read, and the new numbers of its values.
 
-    Backward makes them anew (NOTE [Repeated arrays] of ``partition``).  In forward, those of a constant that several
-    operations read would be wires between what has nothing to do with each other.
+    Backward recomputes them (NOTE [Repeated arrays] of ``partition``).  In forward, a broadcast constant with several
+    readers would draw wires between unrelated operations.
     """
     late = _late(graph, first)
     repeated = {i: node for i, node in repeated_arrays(graph).items() if i not in late}
@@ -106,10 +105,9 @@ def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
     for node, outs in zip(graph.nodes, numbers_of(graph), strict=True):
         backward = not late.isdisjoint(node.inputs)
         copies = of_backward if backward else {}
-        again = repeated if backward else filled
-        wanted = [i for i in node.inputs if i in again and i not in copies and (backward or readers[i] > 1)]
+        duplicable = repeated if backward else filled
+        wanted = [i for i in node.inputs if i in duplicable and i not in copies and (backward or readers[i] > 1)]
         for i in dict.fromkeys(wanted):
-            # it stands where it is read
             nodes.append(Node(repeated[i].op, tuple([new[k] for k in repeated[i].inputs])))
             copies[i] = number
             number += 1
@@ -120,7 +118,7 @@ def _refilled(graph: Graph, first: int) -> tuple[Graph, list[int]]:
 
 
 def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
-    """The graph of what its outputs need, and the new numbers of the values that are left."""
+    """The graph without dead code, and the new numbers of its remaining values."""
     outs = numbers_of(graph)
     read = set(graph.outputs)
     kept = []
@@ -145,25 +143,25 @@ def _needed(graph: Graph) -> tuple[Graph, dict[int, int]]:
 
 
 class _Writer:
-    """``forms`` and ``cotangents``: where a value of the function, and its cotangent, stand in the joint graph."""
+    """``primals`` and ``cotangents`` map a value of the function to its number, and its cotangent's, in ``joint``."""
 
     def __init__(
         self,
         function: Graph,
         joint: Graph,
-        forms: Mapping[int, int],
+        primals: Mapping[int, int],
         cotangents: Mapping[int, int],
         seeds: Sequence[int],
         wrt: Sequence[int],
         wanted: Sequence[int],
     ):
         first, count = len(function.in_types), len(function.outputs)
-        self.function, self.joint, self.forms, self.cotangents = function, joint, forms, cotangents
+        self.function, self.joint, self.primals, self.cotangents = function, joint, primals, cotangents
         self.wrt = wrt
         self.seeds = {k: first + n for n, k in enumerate(seeds)}
         self.gradients = dict(zip(wanted, joint.outputs[count:], strict=True))
-        self.outs, self.of_function = numbers_of(joint), numbers_of(function)
-        #: what depends on the cotangents of the results
+        self.outs, self.function_outs = numbers_of(joint), numbers_of(function)
+        #: the values of backward: those that depend on the outputs' cotangents
         self.late = _late(joint, first)
         read = {
             i
@@ -171,7 +169,7 @@ class _Writer:
             if self.late.isdisjoint(produced)
             for i in node.inputs
         }
-        #: and the repeated arrays that it alone reads
+        # and the repeated arrays read only there
         self.late.update(repeated_arrays(joint).keys() - read - set(joint.outputs))
 
     def ladder(self, inputs: Sequence[str], outputs: Sequence[str]) -> Ladder:
@@ -186,7 +184,7 @@ class _Writer:
             tuple(self._rows()),
             (*arguments, *[Pair(i) for i in arrays_of(self.joint)]),
             tuple([Pair(i, self.seeds.get(k), outputs[k]) for k, i in enumerate(self.joint.outputs[:count])]),
-            {self.forms[i]: ct for i, ct in self.cotangents.items() if i in self.forms},
+            {self.primals[i]: ct for i, ct in self.cotangents.items() if i in self.primals},
         )
 
     def _rows(self) -> Iterator[Row]:
@@ -196,27 +194,33 @@ class _Writer:
         for k in reversed(range(len(self.joint.nodes))):
             node = self.joint.nodes[k]
             mark = node.source
-            # what a pass wrote of its own accord stands where it is read
-            at = mark.node if isinstance(mark, _Mark) else min([reader.get(i, 0) for i in self.outs[k]], default=0)
+            # a node added by a pass belongs where it is first read
+            position = (
+                mark.node if isinstance(mark, _Mark) else min([reader.get(i, 0) for i in self.outs[k]], default=0)
+            )
             side = backward if not self.late.isdisjoint(self.outs[k]) else forward
-            side.setdefault(at, []).append(k)
+            side.setdefault(position, []).append(k)
             for i in node.inputs:
-                reader[i] = min(at, reader.get(i, at))
-        for at in sorted({*forward, *backward}):
-            nodes = forward.get(at, [])[::-1]
-            yield Row(tuple(nodes), tuple(backward.get(at, [])[::-1]), self._passed(at, nodes))
+                reader[i] = min(position, reader.get(i, position))
+        for position in sorted({*forward, *backward}):
+            nodes = forward.get(position, [])[::-1]
+            yield Row(tuple(nodes), tuple(backward.get(position, [])[::-1]), self._passed(position, nodes))
 
-    def _passed(self, at: int, nodes: Sequence[int]) -> tuple[int, ...]:
-        """The values whose cotangent is that of the operation's result itself."""
+    def _passed(self, position: int, nodes: Sequence[int]) -> tuple[int, ...]:
+        """The inputs whose cotangent is that of the operation's result, unchanged."""
         produced = {i for k in nodes for i in self.outs[k]}
-        results = [i for i in self.of_function[at] if self.forms.get(i) in produced]
+        results = [i for i in self.function_outs[position] if self.primals.get(i) in produced]
         result_cts = {self.cotangents[i] for i in results if i in self.cotangents}
-        inputs = [i for i in self.function.nodes[at].inputs if i in self.forms and self.cotangents.get(i) in result_cts]
-        return tuple(dict.fromkeys([self.forms[i] for i in inputs]))
+        inputs = [
+            i
+            for i in self.function.nodes[position].inputs
+            if i in self.primals and self.cotangents.get(i) in result_cts
+        ]
+        return tuple(dict.fromkeys([self.primals[i] for i in inputs]))
 
     def _names(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
         names = [f"%{i}" for i in range(len(self.joint.types))]
-        own = set(self.forms.values())  # a function that is a derivative has slopes of its own
+        own = set(self.primals.values())  # a function that is a derivative has slopes of its own
         for node, outs in zip(self.joint.nodes, self.outs, strict=True):
             of = node.source.of if node.source is not None else None
             if of is not None:
@@ -225,16 +229,16 @@ class _Writer:
                 label = self.function.nodes[mark.node].op.params.get("label") if isinstance(mark, _Mark) else None
                 name = f"slope of {of}" if slope else f"for {(label or of).strip('_')}"
                 names[outs.start : outs.stop] = [f"%{i}" if i in self.late or i in own else name for i in outs]
-        given = value_names(self.function, inputs)
+        function_names = value_names(self.function, inputs)
         for k, n in enumerate(self.joint.outputs[: len(outputs)]):
             names[n] = outputs[k]
-        for i, n in self.forms.items():
-            if not given[i].startswith("%"):
-                names[n] = given[i]
+        for i, n in self.primals.items():
+            if not function_names[i].startswith("%"):
+                names[n] = function_names[i]
         of = self._differentiated(names)
         for i, n in sorted(self.cotangents.items()):
-            if i in self.forms:
-                names[n] = f"d {of} / d {_bracketed(names[self.forms[i]])}"
+            if i in self.primals:
+                names[n] = f"d {of} / d {_bracketed(names[self.primals[i]])}"
         for i, n in self.gradients.items():
             names[n] = f"d {of} / d {inputs[i]}"
         return names

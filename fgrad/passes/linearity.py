@@ -1,8 +1,8 @@
-"""Preparing a transpose: forward-mode rules are replaced by their functions, and jumps are refused.
+"""Preparing a transpose: drop forward-mode rules, and refuse functions with jumps.
 
-Most operations that are not linear are found by their pull-backs, which read the inputs.  Those of functions with
-jumps read nothing: their slope is zero, or constant, wherever there is one.  So here a value counts if it depends on
-the linear inputs at all, whatever its derivative, and every operation between these and the outputs has to be linear.
+The pull-back of a nonlinear operation usually reads its inputs, which gives it away.  That of a function with jumps
+reads nothing: its slope is zero or constant wherever there is one.  So here a value is *dependent* if it depends on
+the linear inputs at all, whatever its derivative, and each operation between them and the outputs must be linear.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from fgrad.rules.kinds import Zero
 class _Body:
     """A graph that a region runs on its inputs from ``start`` on.
 
-    After ``consts`` inputs come ``carried`` ones that are its first outputs of the round before.
+    Its inputs are ``consts`` constants, then ``carried`` values, which are also its first outputs, then the rest.
     """
 
     graph: Graph
@@ -33,70 +33,73 @@ class _Body:
     carried: int = 0
 
 
-#: by region, the parameter with the bodies from which its derivative is made; one not listed answers for itself
-_HELD = {scan: "body", cond: "branches", remat: "body", custom_vmap: "call", shard_map: "body"}
+#: by region, the parameter with the bodies that are differentiated; regions not listed count as plain operations
+_BODY_PARAMS = {scan: "body", cond: "branches", remat: "body", custom_vmap: "call", shard_map: "body"}
 
-#: what jumps although its rule is not ``Zero``: one of two arguments may have a slope, and so have complex numbers
+#: functions with jumps whose rule is not ``Zero``: some have a slope in the other argument, or for complex numbers
 _JUMPS = frozenset({"nextafter", "rem", "sign"})
 
 
 def _bodies(op: Op) -> list[_Body]:
-    if op.primitive not in _HELD:
+    if op.primitive not in _BODY_PARAMS:
         return []
-    held = op.params[_HELD[op.primitive]]
+    param = op.params[_BODY_PARAMS[op.primitive]]
     if op.primitive is cond:
-        return [_Body(branch, 1) for branch in held]
-    return [_Body(held, 0, op.params.get("num_consts", 0), op.params.get("num_carry", 0))]
+        return [_Body(branch, 1) for branch in param]
+    return [_Body(param, 0, op.params.get("num_consts", 0), op.params.get("num_carry", 0))]
 
 
-def opened(graph: Graph, linear: Sequence[int]) -> Graph:
-    """The graph with rules for forward mode left out where they concern the inputs ``linear``, also the foreign ones.
+def without_jvp_rules(graph: Graph, linear: Sequence[int]) -> Graph:
+    """The graph without forward-mode rules, foreign ones included, of what depends on the inputs ``linear``.
 
-    A transpose is one of the function itself.  Its tangents may be something else, or the function on tangents again.
+    A transpose is that of the function itself, which a custom rule need not agree with.
     """
-    return _opened(graph, dependent_on(graph, linear))
+    return _without_jvp_rules(graph, dependent_on(graph, linear))
 
 
-def _opened(graph: Graph, dependent: set[int]) -> Graph:
+def _without_jvp_rules(graph: Graph, dependent: set[int]) -> Graph:
     builder = Builder(graph.in_types)
     numbers = [*builder.inputs, *(builder.const(const) for const in graph.consts)]
     changed = False
     for node in graph.nodes:
-        given = [i in dependent for i in node.inputs]
+        dependent_in = [i in dependent for i in node.inputs]
         args = tuple([numbers[i] for i in node.inputs])
-        if any(given) and node.op.primitive is custom_jvp:
-            numbers += builder.splice(_opened_body(_Body(node.op.params["call"]), given), args, node.source)
-            changed = True
-            continue
-        op = _opened_op(node.op, given) if any(given) else node.op
-        if any(given) and is_foreign(op):
-            op = linear_in(op, given)
+        op = node.op
+        if any(dependent_in):
+            if op.primitive is custom_jvp:
+                function = _body_without_jvp_rules(_Body(op.params["call"]), dependent_in)
+                numbers += builder.splice(function, args, node.source)
+                changed = True
+                continue
+            op = _op_without_jvp_rules(op, dependent_in)
+            if is_foreign(op):
+                op = linear_in(op, dependent_in)
         first = builder.emit(op, args, node.source)
         numbers += range(first, first + len(op.out_types))
         changed = changed or op is not node.op
     return builder.finish([numbers[i] for i in graph.outputs], builder.inputs) if changed else graph
 
 
-def _opened_body(body: _Body, given: Sequence[bool]) -> Graph:
-    return _opened(body.graph, _body_dependent(body, given))
+def _body_without_jvp_rules(body: _Body, dependent_in: Sequence[bool]) -> Graph:
+    return _without_jvp_rules(body.graph, _dependent_in_body(body, dependent_in))
 
 
-def _opened_op(op: Op, given: Sequence[bool]) -> Op:
+def _op_without_jvp_rules(op: Op, dependent_in: Sequence[bool]) -> Op:
     bodies = _bodies(op)
-    graphs = tuple([_opened_body(body, given) for body in bodies])
+    graphs = tuple([_body_without_jvp_rules(body, dependent_in) for body in bodies])
     if all(graph is body.graph for graph, body in zip(graphs, bodies, strict=True)):
         return op
-    held = graphs if op.primitive is cond else graphs[0]
-    return intern(op.primitive, {**op.params, _HELD[op.primitive]: held}, op.in_types)
+    param = graphs if op.primitive is cond else graphs[0]
+    return intern(op.primitive, {**op.params, _BODY_PARAMS[op.primitive]: param}, op.in_types)
 
 
 def refuse_jumps(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> None:
-    """Go through a graph of floating-point numbers that is to be transposed.
+    """Check a graph of floating-point numbers that is to be transposed.
 
     Raises:
       NotLinearError: an operation on the way from the inputs ``linear`` to the ``outputs`` is not linear.
     """
-    _reached(graph, dependent_on(graph, linear), [graph.outputs[j] for j in outputs])
+    _require_linear(graph, dependent_on(graph, linear), [graph.outputs[j] for j in outputs])
 
 
 def dependent_on(graph: Graph, wrt: Sequence[int]) -> set[int]:
@@ -104,31 +107,30 @@ def dependent_on(graph: Graph, wrt: Sequence[int]) -> set[int]:
     dependent = set(wrt)
     for node, outs in graph.numbered():
         if not dependent.isdisjoint(node.inputs):
-            moved = _moved(node.op, [i in dependent for i in node.inputs])
-            dependent.update([number for number, moves in zip(outs, moved, strict=True) if moves])
+            dependent_out = _dependent_outputs(node.op, [i in dependent for i in node.inputs])
+            dependent.update([number for number, is_dependent in zip(outs, dependent_out, strict=True) if is_dependent])
     return dependent
 
 
-def _moved(op: Op, given: Sequence[bool]) -> Sequence[bool]:
-    """Which outputs depend on the ``given`` inputs."""
+def _dependent_outputs(op: Op, dependent_in: Sequence[bool]) -> Sequence[bool]:
     bodies = _bodies(op)
     if not bodies:
         return [op.name != "zeros_like"] * len(op.out_types)
-    key = ("moved", tuple(given))
+    key = ("dependent outputs", tuple(dependent_in))
     if key not in op.derived:
-        by_body = [_body_moved(body, given) for body in bodies]
+        by_body = [_dependent_body_outputs(body, dependent_in) for body in bodies]
         op.derived[key] = [any(outs) for outs in zip(*by_body, strict=True)]
     return op.derived[key]
 
 
-def _body_moved(body: _Body, given: Sequence[bool]) -> list[bool]:
-    dependent = _body_dependent(body, given)
+def _dependent_body_outputs(body: _Body, dependent_in: Sequence[bool]) -> list[bool]:
+    dependent = _dependent_in_body(body, dependent_in)
     return [i in dependent for i in body.graph.outputs]
 
 
-def _body_dependent(body: _Body, given: Sequence[bool]) -> set[int]:
-    """The values of a body that depend on the region's ``given`` inputs, in whichever round."""
-    wrt = {i for i, is_given in enumerate(given[body.start :]) if is_given}
+def _dependent_in_body(body: _Body, dependent_in: Sequence[bool]) -> set[int]:
+    """The values of a body that depend, in some iteration, on the dependent inputs of its region."""
+    wrt = {i for i, is_dependent in enumerate(dependent_in[body.start :]) if is_dependent}
     while True:
         dependent = dependent_on(body.graph, sorted(wrt))
         wider = wrt | {body.consts + k for k, out in enumerate(body.graph.outputs[: body.carried]) if out in dependent}
@@ -137,44 +139,44 @@ def _body_dependent(body: _Body, given: Sequence[bool]) -> set[int]:
         wrt = wider
 
 
-def _reached(graph: Graph, dependent: set[int], live: Sequence[int]) -> set[int]:
-    """The dependent values that the values ``live`` are made of, by linear operations.
+def _require_linear(graph: Graph, dependent: set[int], live: Sequence[int]) -> set[int]:
+    """The dependent values from which the values ``live`` are computed.
 
     Raises:
-      NotLinearError: one of the operations is not linear.
+      NotLinearError: an operation between them is not linear.
     """
     reached = dependent.intersection(live)
     first = len(graph.types)
     for node in reversed(graph.nodes):
         op = node.op
         first -= len(op.out_types)
-        wanted = [first + k in reached for k in range(len(op.out_types))]
-        if any(wanted):
-            at_node(node, _check, op, [i in dependent for i in node.inputs], wanted)
+        live_out = [first + k in reached for k in range(len(op.out_types))]
+        if any(live_out):
+            at_node(node, _require_linear_op, op, [i in dependent for i in node.inputs], live_out)
             reached.update([i for i in node.inputs if i in dependent])
     return reached
 
 
-def _check(op: Op, given: Sequence[bool], wanted: Sequence[bool]) -> None:
+def _require_linear_op(op: Op, dependent_in: Sequence[bool], live_out: Sequence[bool]) -> None:
     bodies = _bodies(op)
     for body in bodies:
-        _check_body(body, given, wanted)
+        _require_linear_body(body, dependent_in, live_out)
     if bodies:
         return
-    if op.primitive is while_:  # the number of steps depends on the inputs, or is not known to be independent of them
+    if op.primitive is while_:  # the number of steps may depend on the inputs
         raise errors.reverse_while()
-    # what is not inexact cannot be linear in what is
-    exact = any(is_wanted and not is_inexact(t) for t, is_wanted in zip(op.out_types, wanted, strict=True))
+    # an integer result is not linear in inexact inputs
+    exact = any(is_live and not is_inexact(t) for t, is_live in zip(op.out_types, live_out, strict=True))
     if exact or op.name in _JUMPS or isinstance(rule_of(op), Zero):
         raise errors.not_linear(op.name)
 
 
-def _check_body(body: _Body, given: Sequence[bool], wanted: Sequence[bool]) -> None:
-    dependent = _body_dependent(body, given)
+def _require_linear_body(body: _Body, dependent_in: Sequence[bool], live_out: Sequence[bool]) -> None:
+    dependent = _dependent_in_body(body, dependent_in)
     outputs = body.graph.outputs
-    live = {k for k, is_wanted in enumerate(wanted) if is_wanted}
+    live = {k for k, is_live in enumerate(live_out) if is_live}
     while True:
-        reached = _reached(body.graph, dependent, [outputs[k] for k in sorted(live)])
+        reached = _require_linear(body.graph, dependent, [outputs[k] for k in sorted(live)])
         wider = live | {k for k in range(body.carried) if body.consts + k in reached}
         if wider == live:
             return

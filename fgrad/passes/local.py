@@ -1,12 +1,10 @@
-"""Derivatives of one operation as small graphs: what they look like, and how they are written by its rule.
+"""Derivatives of one operation as small graphs, recorded from its rule.
 
 A *pull-back* maps (inputs, outputs, cotangents) to input cotangents; a *push-forward* maps (inputs, outputs,
-tangents) to output tangents.  The passes splice them in.  A region (a loop, a branch) makes its derivative together
-with its values: its push-forward maps (inputs, live tangents) to (outputs, tangents); its reverse mode is an
-``Adjoint``.
+tangents) to output tangents.  The passes splice them in.  A region (a loop, a branch) is differentiated together with
+its values: its push-forward maps (inputs, live tangents) to (outputs, tangents); its reverse mode is an ``Adjoint``.
 
-A rule is lax code, which is recorded into the graph in either mode.  What it reads of inputs and outputs is known from
-that graph: the values that it uses.
+A rule is lax code.  Which inputs and outputs it reads, and so which must be saved, shows in the recorded graph.
 """
 
 import inspect
@@ -38,7 +36,7 @@ class Local:
 @frozen(eq=False)
 class Adjoint:
     """Reverse mode of a region: ``forward`` maps inputs to (outputs, residuals); ``backward`` maps (inputs, outputs,
-    residuals, live cotangents) to input cotangents, placed as ``results`` says."""
+    residuals, live cotangents) to input cotangents, at the indices in ``results``."""
 
     forward: Graph
     backward: Graph
@@ -46,12 +44,12 @@ class Adjoint:
 
 
 def tangent_type(type: ShapedArray) -> ShapedArray:
-    """The type of the (co)tangents of a value of an inexact type; and of an integer that is transposed."""
+    """The type of the (co)tangents of a value."""
     return strong(type)
 
 
 class PushforwardBuilder(Builder):
-    """Writes the push-forward of a region; its inputs are the operation's inputs and the tangents of the live ones."""
+    """Builds the push-forward of a region; its inputs are the operation's inputs and the tangents of the live ones."""
 
     def __init__(self, op: Op, live: Sequence[bool]):
         super().__init__(op.in_types)
@@ -66,15 +64,15 @@ class PushforwardBuilder(Builder):
         return self.tangents[i] if i in self.tangents else zeros(self, tangent_type(self.types[self.ins[i]]))
 
     def pushed(self, outs: Sequence[int], tangents: Mapping[int, int]) -> Local:
-        """The push-forward that gives these outputs, and tangents by the position of their output."""
+        """The push-forward with these outputs, and tangents by the position of their output."""
         live = [k for k in range(len(outs)) if k in tangents]
-        place = {k: i for i, k in enumerate(live)}
+        index = {k: i for i, k in enumerate(live)}
         graph = self.finish([*outs, *(tangents[k] for k in live)])
-        return Local(graph, tuple([place.get(k) for k in range(len(outs))]))
+        return Local(graph, tuple([index.get(k) for k in range(len(outs))]))
 
 
 class PullbackBuilder(Builder):
-    """Writes the backward graph of a region; its inputs are those of ``Adjoint.backward``."""
+    """Builds the backward graph of a region; its inputs are those of ``Adjoint.backward``."""
 
     def __init__(self, op: Op, live: Sequence[bool], residuals: Sequence[ShapedArray] = ()):
         n, m = len(op.in_types), len(op.out_types)
@@ -92,11 +90,11 @@ class PullbackBuilder(Builder):
         return self.cotangents[k] if k in self.cotangents else zeros(self, tangent_type(self.types[self.outs[k]]))
 
     def adjoint(self, forward: Graph, cotangents: Mapping[int, int], needs: Sequence[bool]) -> Adjoint:
-        """The adjoint whose backward graph gives these cotangents, by the position of their input."""
+        """The adjoint whose backward graph returns these cotangents, by the position of their input."""
         wanted = [i for i, needed in enumerate(needs) if needed]
         live = [i for i in wanted if i in cotangents]
-        place = {i: k for k, i in enumerate(live)}
-        return Adjoint(forward, self.finish([cotangents[i] for i in live]), tuple([place.get(i) for i in wanted]))
+        index = {i: k for k, i in enumerate(live)}
+        return Adjoint(forward, self.finish([cotangents[i] for i in live]), tuple([index.get(i) for i in wanted]))
 
 
 def add(builder: Builder, a: int, b: int, source: Any = None) -> int:
@@ -116,7 +114,7 @@ def filled(builder: Builder, value: float, type: ShapedArray) -> int:
     if type.shape:
         params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": None}
         number = builder.emit(intern(primitive("broadcast_in_dim"), params, (builder.types[number],)), (number,))
-    if axes := varying_axes(type):  # among the parts of a shard_map
+    if axes := varying_axes(type):  # inside a shard_map
         vary = stage_closed(lambda x: [lax.pcast(x, axes, to="varying")], [builder.types[number]])
         (number,) = builder.splice(vary, [number])
     return number
@@ -204,7 +202,7 @@ def apply_jvp(
 
 
 def linear_args(rule: Linear, op: Op) -> Sequence[int]:
-    """The positions in which a linear primitive is linear."""
+    """The positions of the arguments in which a primitive is linear."""
     if rule.args is not None:
         return rule.args
     return [i for i, t in enumerate(op.in_types) if is_inexact(t)]
@@ -237,9 +235,9 @@ def _zeros(type: ShapedArray) -> Any:
 
 
 def _spread(live_cts: Sequence[Any], live: Sequence[bool], types: Sequence[ShapedArray], exact: bool) -> list[Any]:
-    given = iter(live_cts)
+    cotangents = iter(live_cts)
     return [
-        next(given) if is_live else _zeros(t) if exact or is_inexact(t) else None
+        next(cotangents) if is_live else _zeros(t) if exact or is_inexact(t) else None
         for is_live, t in zip(live, types, strict=True)
     ]
 
@@ -273,7 +271,7 @@ def recorded(
     expected: Sequence[ShapedArray],
     op: Op,
 ) -> Local:
-    """Stage a rule; its ``None`` results become symbolic zeros, its other results are checked against ``expected``."""
+    """Stage a rule.  Its ``None`` results become symbolic zeros; the others are checked against ``expected``."""
     results: list[int | None] = []
 
     def values(*flat: Any) -> list[Any]:
@@ -293,7 +291,7 @@ def recorded(
 
 
 def _bad_rule(op: Op, got: str, expected: str) -> Exception:
-    """The error of a rule that returns another type; with its line if it is the user's."""
+    """The error of a rule that returns the wrong type, with the rule's line if it is the user's."""
     error = errors.bad_rule(op.name, got, expected)
     rule = rule_of(op)
     for kind in ("vjp", "jvp", "transpose"):

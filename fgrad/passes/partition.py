@@ -2,12 +2,12 @@
 
 NOTE [Regions on the cut]
 The tangents of a loop or a branch come from one region together with its values, so that region reads tangents and
-yet gives outputs that do not depend on them.  It is written twice: cut down to those outputs in the first half, and
-for the rest in the second half.
+yet has outputs that do not depend on them.  It is emitted twice: cut down to those outputs in the first half, and
+with the others in the second.
 
 NOTE [Repeated arrays]
-What only repeats a smaller array (a mean in the shape of what it is taken from, the zeros that gradients are added to)
-is made anew in the second half, from the smaller one: it takes less time than keeping it takes memory.
+A broadcast of a smaller array (a mean in the shape of its operand, the zeros to which gradients are added) is
+recomputed in the second half: that is cheaper than keeping it in memory.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
     """
     late, early_parts = _late_values(graph, unknown)
     writer = _Writer(graph, unknown)
-    for at, (node, outs) in enumerate(graph.numbered()):
-        part = early_parts.get(at)
+    for position, (node, outs) in enumerate(graph.numbered()):
+        part = early_parts.get(position)
         if part is not None:
             writer.write_known(node, outs, part)
             writer.write_unknown(node, outs)
@@ -52,22 +52,22 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
 
 
 def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[int, Trimmed]]:
-    """The values of the second half; and, by position of their node, the parts of regions in the first half, too."""
+    """The values of the second half; and, by position, the regions that also have a part in the first half."""
     late = set(unknown)
     early_parts: dict[int, Trimmed] = {}
-    for at, (node, outs) in enumerate(graph.numbered()):
+    for position, (node, outs) in enumerate(graph.numbered()):
         if late.isdisjoint(node.inputs):
             continue
         part = _early_part(node, late)
         late.update(outs)
         if part is not None:
-            early_parts[at] = part
+            early_parts[position] = part
             late.difference_update([outs[k] for k in part.outs])
     return late, early_parts
 
 
 class _Writer:
-    """The two halves while they are written, with the numbers in them of the values of the whole graph."""
+    """Builds the two halves; its dictionaries map the graph's values to their numbers there."""
 
     def __init__(self, graph: Graph, unknown: Sequence[int]):
         late, n = set(unknown), len(graph.in_types)
@@ -81,21 +81,21 @@ class _Writer:
         self.known |= {i: self.first.const(const) for i, const in self.consts.items()}
         self.late_inputs: list[int] = self.second.inputs[:]
         self.late: dict[int, int] = dict(zip(unknown, self.late_inputs, strict=True))
-        #: of the values that the second half gets from the first
+        #: values that the second half takes from the first
         self.residuals: dict[int, int] = {}
 
     def write_known(self, node: Node, outs: range, part: Trimmed) -> None:
         """Write a node, or the part of it that does not depend on unknown inputs, into the first half."""
-        at = self.first.emit(part.op, tuple([self.known[node.inputs[i]] for i in part.ins]), node.source)
-        self.known.update((outs[k], at + j) for j, k in enumerate(part.outs))
+        first = self.first.emit(part.op, tuple([self.known[node.inputs[i]] for i in part.ins]), node.source)
+        self.known.update((outs[k], first + j) for j, k in enumerate(part.outs))
 
     def write_unknown(self, node: Node, outs: range) -> None:
         """Write a node into the second half."""
-        at = self.second.emit(node.op, tuple(map(self.read, node.inputs)), node.source)
-        self.late.update((i, at + k) for k, i in enumerate(outs) if i not in self.known)
+        first = self.second.emit(node.op, tuple(map(self.read, node.inputs)), node.source)
+        self.late.update((i, first + k) for k, i in enumerate(outs) if i not in self.known)
 
     def read(self, i: int) -> int:
-        """A value of the whole graph in the second half."""
+        """The number of a value in the second half."""
         if i in self.late:
             return self.late[i]
         if i in self.consts:
@@ -108,26 +108,26 @@ class _Writer:
         return self.residuals[i]
 
     def write_repeated(self, i: int) -> None:
-        """Make a repeated array in the second half: see the NOTE."""
+        """Recompute a repeated array in the second half: see NOTE [Repeated arrays]."""
         node = self.repeated[i]
         self.late[i] = self.second.emit(node.op, tuple(map(self.read, node.inputs)), node.source)
 
     def halves(self, is_unknown: Sequence[bool]) -> Halves:
         outputs = self.graph.outputs
         late_outputs = [self.read(i) for i, unknown in zip(outputs, is_unknown, strict=True) if unknown]
-        # only the residuals that the trimmed second half still reads are kept
+        # keep only the residuals that the trimmed second half still reads
         full = trim(self.second.finish(late_outputs))
         read = {i for node in full.nodes for i in node.inputs} | set(full.outputs)
-        place = {number: k for k, number in enumerate(self.second.inputs)}
-        kept = [i for i, number in self.residuals.items() if place[number] in read]
+        position = {number: k for k, number in enumerate(self.second.inputs)}
+        kept = [i for i, number in self.residuals.items() if position[number] in read]
         early = [i for i, unknown in zip(outputs, is_unknown, strict=True) if not unknown]
         for i in early:
             if i not in self.known:
-                maker = next(node for node, outs in self.graph.numbered() if i in outs)
-                raise errors.inseparable(maker.op.name)
+                producer = next(node for node, outs in self.graph.numbered() if i in outs)
+                raise errors.inseparable(producer.op.name)
         second = Builder(full.in_types)
         outs = second.splice(full, second.inputs)
-        inputs = [place[number] for number in (*(self.residuals[i] for i in kept), *self.late_inputs)]
+        inputs = [position[number] for number in (*(self.residuals[i] for i in kept), *self.late_inputs)]
         return Halves(
             self.first.finish([self.known[i] for i in (*early, *kept)]),
             second.finish(outs, inputs),
@@ -137,7 +137,7 @@ class _Writer:
 
 
 def repeated_arrays(graph: Graph) -> dict[int, Node]:
-    """The values that only repeat smaller ones, or count, with their nodes: see NOTE [Repeated arrays]."""
+    """Broadcasts of smaller arrays and iotas, with their nodes: see NOTE [Repeated arrays]."""
     return {
         outs[0]: node
         for node, outs in graph.numbered()
@@ -149,7 +149,7 @@ _REPEATING = frozenset({"broadcast_in_dim", "iota"})
 
 
 def _early_part(node: Node, late: set[int]) -> Trimmed | None:
-    """A region cut down to the outputs that do not depend on ``late`` values: as a trimmer gives it; see the NOTE."""
+    """A region cut down to the outputs that do not depend on ``late`` values: see NOTE [Regions on the cut]."""
     trimmer = TRIMMERS.get(node.op.primitive)
     if trimmer is None or node.op.effects:
         return None

@@ -1,7 +1,7 @@
 """Smaller graphs that compute the same: common sub-expressions, trivial algebra, scalar constants, dead code.
 
-A builder rewrites each operation, as it is written, in terms of what has been written already; a rewrite fires only
-where the result has the same type and, but for the sign of a zero, the same value.  Nothing is reassociated.
+A builder rewrites each operation, as it is emitted, in terms of earlier ones.  A rewrite applies only if the result
+has the same type and, but for the sign of a zero, the same value.  Nothing is reassociated.
 
 NOTE [Splats]
 A *splat* is a value all of whose elements are one known scalar: a scalar constant, or a broadcast of one.  Seeds of
@@ -20,22 +20,20 @@ from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
-#: elementwise primitives that take a rank-0 operand beside a full one
+#: elementwise primitives that take a rank-0 operand together with a full one
 SCALAR_OPERANDS = frozenset(
     {"add", "sub", "mul", "div", "max", "min", "pow", "rem", "atan2", "eq", "ne", "lt", "le", "gt", "ge"}
 )
-#: the most elements of a constant that are examined
-LOOK_INTO = 1
 
 
 class Simplifier(Builder):
-    """A builder that emits a simpler equal value where it knows one, and no node twice."""
+    """A builder that emits a simpler equal value where it knows one, and shares equal nodes."""
 
     def __init__(self, in_types: Sequence[ShapedArray] = ()):
         super().__init__(in_types)
         self.splats: dict[int, Any] = {}
-        self.made_by: dict[int, tuple[Op, tuple[int, ...]]] = {}
-        #: for an output that is not its operation's first, the first
+        self.producers: dict[int, tuple[Op, tuple[int, ...]]] = {}
+        #: the first output of its operation, for outputs that are not the first
         self.first: dict[int, int] = {}
         self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
 
@@ -48,12 +46,12 @@ class Simplifier(Builder):
         if number < known:
             return number
         value = const.value
-        if const.type.size == LOOK_INTO and not isinstance(value, Tracer) and _is_number(const.type):
+        if const.type.size == 1 and not isinstance(value, Tracer) and _is_number(const.type):
             self.splats[number] = np.asarray(value).reshape(())[()]
         return number
 
     def emit(self, op: Op, inputs: tuple[int, ...], source: Source | None = None) -> int:
-        """Rewrite the operation, or write it; the number of its first output."""
+        """Rewrite the operation, or append it; the number of its first output."""
         name = op.name
         rewrite = REWRITES.get(name)
         if rewrite is not None:
@@ -74,17 +72,17 @@ class Simplifier(Builder):
         number = self.seen.get(key)
         if number is None:
             number = self.seen[key] = super().emit(op, args, source)
-            self.made_by[number] = key
+            self.producers[number] = key
             for k in range(1, len(op.out_types)):
                 self.first[number + k] = number
         return number
 
     def splat(self, value: Any, type: ShapedArray, source: Source | None) -> int:
         """A value of ``type`` filled with a scalar."""
-        # 0-d, of exactly the dtype wanted
+        # 0-d, of exactly the type's dtype
         scalar = np.asarray(value).astype(type.dtype)
         kind = ShapedArray((), type.dtype, type.weak_type)
-        # a weak type is kept by a Python scalar, where that has the dtype
+        # a Python scalar keeps the type weak, if it has this dtype
         number = self.const(Const(scalar.item() if type.weak_type and typeof(scalar.item()) == kind else scalar, kind))
         if type.shape:
             op = intern(
@@ -129,8 +127,8 @@ def _scalar_operand(w: Simplifier, op: Op, args: tuple[int, ...]) -> tuple[Op, t
         return op, args
     for k in (1, 0):
         other = w.type(args[1 - k])
-        if args[k] in w.made_by and args[k] in w.splats and other.shape == shape and w.type(args[k]).shape == shape:
-            scalar = w.made_by[args[k]][1][0]
+        if args[k] in w.producers and args[k] in w.splats and other.shape == shape and w.type(args[k]).shape == shape:
+            scalar = w.producers[args[k]][1][0]
             if w.type(scalar).shape:
                 continue
             new = list(args)
@@ -197,7 +195,7 @@ def _mul(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) ->
     folded = _fold(w, op, args, source)
     if folded is not None:
         return folded
-    # signs move outwards, where they meet and cancel
+    # move signs outwards, where they cancel
     for k in (0, 1):
         inner = _negated(w, args[k])
         if inner is not None and w.type(inner) == w.type(args[k]):
@@ -218,7 +216,7 @@ def _neg_of(w: Simplifier, number: int, source: Source | None) -> int:
 
 
 def _negated(w: Simplifier, number: int) -> int | None:
-    producer = w.made_by.get(number)
+    producer = w.producers.get(number)
     return producer[1][0] if producer is not None and producer[0].name == "neg" else None
 
 
@@ -257,11 +255,11 @@ def _broadcast(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | No
 
 def _reshape(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     if op.name == "reshape" and op.params.get("dimensions") is not None:
-        return None  # it reads the axes in another order, so that the same shape is not the same array
+        return None  # it permutes the axes first, so an equal shape does not mean an equal array
     rewritten = _broadcast(w, op, args, source)
     if rewritten is not None or op.name != "reshape":
         return rewritten
-    producer = w.made_by.get(args[0])
+    producer = w.producers.get(args[0])
     if producer is not None and producer[0].name == "reshape" and producer[0].params.get("dimensions") is None:
         inner = producer[1][0]
         if w.type(inner) == op.out_types[0]:
@@ -277,7 +275,7 @@ def _transpose(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | No
     splat = w.splats.get(args[0])
     if splat is not None:
         return w.splat(splat, op.out_types[0], source)
-    producer = w.made_by.get(args[0])
+    producer = w.producers.get(args[0])
     if producer is not None and producer[0].name == "transpose":
         inner_permutation, inner = producer[0].params["permutation"], producer[1][0]
         both = tuple([int(inner_permutation[i]) for i in permutation])
@@ -311,16 +309,16 @@ _REAL_LINEAR = frozenset((
 ))  # fmt: skip
 
 
-#: how many operations back a conjugate is looked for
+#: how many operations back to look for a conjugate
 _REACH = 8
 
 
 def _conjugated(w: Simplifier, number: int) -> int | None:
-    """The conjugate of a value that is one itself, or was made from one by operations that commute with conjugation."""
-    moves: list[tuple[Op, int]] = []
-    while len(moves) < _REACH:
+    """The conjugate of a value computed from a conjugate by operations that commute with conjugation, or by none."""
+    path: list[tuple[Op, int]] = []
+    while len(path) < _REACH:
         first = w.first.get(number, number)
-        producer = w.made_by.get(first)
+        producer = w.producers.get(first)
         if producer is None:
             return None
         op, args = producer
@@ -328,14 +326,14 @@ def _conjugated(w: Simplifier, number: int) -> int | None:
             break
         if op.name not in _REAL_LINEAR or len(args) != 1:
             return None
-        moves.append((op, number - first))
+        path.append((op, number - first))
         number = args[0]
     else:
         return None
     if w.type(args[0]) != w.type(number):
         return None
     number = args[0]
-    for op, k in reversed(moves):
+    for op, k in reversed(path):
         number = w.write(op, (number,), None) + k
     return number
 
@@ -346,7 +344,7 @@ def _conj(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -
 
 def _part(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
     """The real or the imaginary part of a conjugate."""
-    producer = w.made_by.get(args[0])
+    producer = w.producers.get(args[0])
     if producer is None or producer[0].name != "conj" or w.type(producer[1][0]) != op.in_types[0]:
         return None
     part = w.write(op, producer[1], source)

@@ -1,4 +1,4 @@
-"""Dead code inside regions: outputs of a loop or a branch that are never read, and what only they need."""
+"""Dead code inside regions: outputs of a loop or a branch that are never read, and what computes only them."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from fgrad.graph.shards import shard_map
 
 @frozen
 class Trimmed:
-    """A region cut down: the operation, which inputs it still reads, and which outputs it still gives."""
+    """A region cut down: the operation, and which of the original inputs and outputs it still has."""
 
     op: Op
     ins: Sequence[int]
@@ -25,7 +25,7 @@ def trim(graph: Graph) -> Graph:
         return graph
     read = set(graph.outputs)
     replaced: dict[int, Trimmed] = {}
-    for at, (node, outs) in reversed(list(enumerate(graph.numbered()))):
+    for position, (node, outs) in reversed(list(enumerate(graph.numbered()))):
         used = [i in read for i in outs]
         if not any(used) and not node.op.effects:
             continue
@@ -34,20 +34,20 @@ def trim(graph: Graph) -> Graph:
         if smaller is None:
             read.update(node.inputs)
         else:
-            replaced[at] = smaller
+            replaced[position] = smaller
             read.update([node.inputs[i] for i in smaller.ins])
     builder = Builder(graph.in_types)
     numbers = list(builder.inputs) + [builder.const(const) for const in graph.consts]
-    for at, node in enumerate(graph.nodes):
-        if at in replaced:
-            trimmed = replaced[at]
+    for position, node in enumerate(graph.nodes):
+        if position in replaced:
+            trimmed = replaced[position]
             first = builder.emit(trimmed.op, tuple([numbers[node.inputs[i]] for i in trimmed.ins]), node.source)
-            place = [-1] * len(node.op.out_types)
+            numbers_of_outs = [-1] * len(node.op.out_types)
             for k, out in enumerate(trimmed.outs):
-                place[out] = first + k
-            numbers += place
+                numbers_of_outs[out] = first + k
+            numbers += numbers_of_outs
         else:
-            # an unread node may read dropped outputs; it is dropped itself by finish
+            # a node that reads a dropped output is itself unread; ``finish`` drops it
             if any(numbers[i] < 0 for i in node.inputs):
                 numbers += [-1] * len(node.op.out_types)
                 continue
@@ -57,7 +57,7 @@ def trim(graph: Graph) -> Graph:
 
 
 def needed_inputs(body: Graph, outputs: Sequence[bool]) -> tuple[Graph, list[bool]]:
-    """``body`` cut to some outputs, all inputs still in place; and which inputs it still reads."""
+    """``body`` reduced to some outputs, with all its inputs, and which of these it still reads."""
     builder = Builder(body.in_types)
     outs = builder.splice(body, builder.inputs)
     cut = trim(builder.finish([x for x, is_wanted in zip(outs, outputs, strict=True) if is_wanted]))

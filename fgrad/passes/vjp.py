@@ -1,7 +1,7 @@
 """Reverse mode: a graph to the graph of its values and its vector-Jacobian product.
 
 Two walks over the nodes, forward and backward, splice in the derivatives of operations.  The pull-back and the
-push-forward of an operation are worked out from its rule when they are first needed, and kept with the operation.
+push-forward of an operation are derived from its rule when first needed, and cached with the operation.
 
 NOTE [One rule, two modes]
 ``Elementwise`` scales serve both modes.  ``Linear`` and ``Bilinear`` push forward by applying the primitive itself
@@ -10,9 +10,9 @@ to tangents.  A ``General`` rule gives one mode; the other is the transpose of i
 a pull-back may be a transpose, and transposing is a walk that splices in pull-backs.
 
 NOTE [Integers]
-An integer has no derivative, but ``linear_transpose`` also transposes functions from integers to integers.  Such a
-walk is known by where it starts, at integer inputs.  In it every value that depends on these counts, whatever its type,
-and must be an integer and linear in them: where a derivative would be zero, there is no transpose and an error.
+An integer has no derivative, but ``linear_transpose`` also transposes functions from integers to integers.  A walk
+that starts at integer inputs is such a transpose.  Every value that depends on these must be an integer and linear in
+them; where a derivative would be zero, it is an error.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from fgrad.graph.op import Op
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
-from fgrad.passes.linearity import opened, refuse_jumps
+from fgrad.passes.linearity import refuse_jumps, without_jvp_rules
 from fgrad.passes.local import Adjoint, Local, add, apply_jvp, apply_vjp, recorded, tangent_type, zeros
 from fgrad.passes.trim import trim, without_inputs
 from fgrad.rules.kinds import General, Region, Zero
@@ -39,8 +39,8 @@ class Joint:
     """A graph and its derivative in one.
 
     ``graph`` takes the primal inputs and then one (co)tangent per live output (or input); it returns the primal
-    outputs and then the derivatives.  ``results`` says for each wanted derivative at which of those it stands, None
-    for a zero that no operation would compute.
+    outputs and then the derivatives.  ``results`` has, for each wanted derivative, its index among those, or None for
+    a symbolic zero.
     """
 
     graph: Graph
@@ -67,10 +67,10 @@ def vjp(graph: Graph, wrt: Sequence[int], live: Sequence[bool] | None = None) ->
 def pulled(
     builder: Builder, graph: Graph, wrt: Sequence[int], seeds: Sequence[tuple[int, int]]
 ) -> tuple[list[int], dict[int, int]]:
-    """Write ``graph``, applied to the first inputs of ``builder``, and its pull-back.
+    """Emit ``graph``, applied to the first inputs of ``builder``, and its pull-back.
 
-    ``seeds`` are values of the graph with their cotangents in the builder.  Returns where the graph's outputs and the
-    cotangents of its inputs ``wrt`` (but for zeros) stand.
+    ``seeds`` are values of the graph with their cotangents in the builder.  Returns the numbers in the builder of the
+    graph's outputs, and of the cotangents of its values that are not zero.
     """
     walk = forward(builder, graph, builder.inputs[: len(graph.in_types)], wrt, [value for value, _ in seeds])
     return [walk.numbers[i] for i in graph.outputs], backward(walk, seeds)
@@ -104,7 +104,7 @@ def _is_integer(type: ShapedArray) -> bool:
 
 def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     rule = rule_of(op)
-    if isinstance(rule, Zero):  # met among integers only: no slope, but no linear function either
+    if isinstance(rule, Zero):  # reached for integers only: such a function is not linear
         raise errors.not_linear(op.name)
     n, m = len(op.in_types), len(op.out_types)
     ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
@@ -155,7 +155,7 @@ def _transposed_pushforward(op: Op, forward: Local, wanted: Sequence[int], live:
     outs = [(k, j) for k, j in enumerate(forward.results) if live[k] and j is not None]
     linear = list(range(base, base + len(wanted)))
     graph, results = transpose(forward.graph, linear, [j for _, j in outs])
-    # its inputs are (ins, outs, cotangents of the chosen outputs); lay them out over all live cotangents
+    # the inputs of ``graph`` are ins, outs and the cotangents of ``outs`` alone; here there is one per live output
     ct_types = [tangent_type(t) for t, is_live in zip(op.out_types, live, strict=True) if is_live]
     builder = Builder([*op.in_types, *op.out_types, *ct_types])
     position = {k: base + i for i, k in enumerate([k for k in range(m) if live[k]])}
@@ -205,7 +205,7 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
 @frozen(eq=False)
 class Walk:
-    """A forward walk: the number of each value in the builder, which values vary, and regions' residuals by node."""
+    """A forward walk: the number of each value in the builder, the values that vary, and regions' residuals by node."""
 
     builder: Builder
     graph: Graph
@@ -221,16 +221,16 @@ def forward(
     wrt: Sequence[int],
     live: Sequence[int],
 ) -> Walk:
-    """Copy ``graph`` into ``builder``, regions in the form that keeps residuals, ready for ``backward``.
+    """Copy ``graph`` into ``builder``, with regions in the form that returns residuals, for ``backward``.
 
-    ``live`` are the values that will be given cotangents.
+    ``live`` are the values that will get cotangents.
     """
     varied = varied_from(graph, wrt)
     reached = varied.intersection(live)
     adjoints: dict[int, tuple[Adjoint, tuple[bool, ...]]] = {}
     first = len(graph.types)
-    for at in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[at]
+    for position in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[position]
         count = len(node.op.out_types)
         first -= count
         if reached.isdisjoint(range(first, first + count)):
@@ -238,22 +238,22 @@ def forward(
         wanted = [i for i in node.inputs if i in varied]
         if is_differentiated_jointly(node.op):
             needs = tuple([i in varied for i in node.inputs])
-            may = tuple([first + k in reached for k in range(count)])
-            region = at_node(node, adjoint, node.op, needs, may)
-            adjoints[at] = region, may
-            # the rule of a custom_vjp may give some inputs no cotangent
+            may_be_live = tuple([first + k in reached for k in range(count)])
+            region = at_node(node, adjoint, node.op, needs, may_be_live)
+            adjoints[position] = region, may_be_live
+            # the rule of a custom_vjp may return no cotangent for some inputs
             wanted = [i for i, result in zip(wanted, region.results, strict=True) if result is not None]
         reached.update(wanted)
     numbers = [*inputs, *(builder.const(const) for const in graph.consts)]
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]] = {}
-    for at, node in enumerate(graph.nodes):
+    for position, node in enumerate(graph.nodes):
         args = tuple([numbers[i] for i in node.inputs])
         count = len(node.op.out_types)
-        if at in adjoints:
-            region, may = adjoints[at]
+        if position in adjoints:
+            region, may_be_live = adjoints[position]
             outs = builder.splice(region.forward, args, node.source)
             numbers += outs[:count]
-            regions[at] = (region, may, outs[count:])
+            regions[position] = (region, may_be_live, outs[count:])
         else:
             first = builder.emit(node.op, args, node.source)
             numbers += range(first, first + count)
@@ -273,8 +273,8 @@ def backward(walk: Walk, seeds: Iterable[tuple[int, int]]) -> dict[int, int]:
             cts[value] = add(builder, cts[value], ct) if value in cts else ct
     first = len(graph.types)
     sources: dict[tuple[int, str], Source] = {}
-    for at in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[at]
+    for position in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[position]
         op = node.op
         count = len(op.out_types)
         first -= count
@@ -284,32 +284,32 @@ def backward(walk: Walk, seeds: Iterable[tuple[int, int]]) -> dict[int, int]:
         needs = tuple([i in varied for i in node.inputs])
         source = node.source
         if source is not None:
-            # one object for all the rounds of a loop
+            # one object for all iterations of an unrolled loop
             key = (id(source), op.name)
             source = sources[key] = sources.get(key) or source.derivative_of(op.name)
         args = [numbers[i] for i in node.inputs]
         args += numbers[first : first + count]
-        if at in walk.regions:
-            # the region was prepared for every output that might get a cotangent
-            region, may, residuals = walk.regions[at]
+        if position in walk.regions:
+            # the region was prepared for all outputs that may get a cotangent
+            region, may_be_live, residuals = walk.regions[position]
             args += residuals
             args += [
                 cts[first + k] if live[k] else zeros(builder, tangent_type(op.out_types[k]))
                 for k in range(count)
-                if may[k]
+                if may_be_live[k]
             ]
-            graph_of, results = region.backward, region.results
+            derivative, results = region.backward, region.results
         else:
             local = at_node(node, pullback, op, needs, live)
             args += [cts[first + k] for k in range(count) if live[k]]
-            graph_of, results = local.graph, local.results
-        outs = builder.splice(graph_of, args, source)
+            derivative, results = local.graph, local.results
+        outs = builder.splice(derivative, args, source)
         wanted = [i for i in node.inputs if i in varied]
         for i, result in zip(wanted, results, strict=True):
             if result is None:
                 continue
-            held = cts.get(i)
-            cts[i] = outs[result] if held is None else add(builder, held, outs[result], source)
+            previous = cts.get(i)
+            cts[i] = outs[result] if previous is None else add(builder, previous, outs[result], source)
     return cts
 
 
@@ -322,10 +322,10 @@ def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tu
     Raises:
       NotLinearError: the graph is not linear in those inputs.
     """
-    graph = opened(graph, linear)
+    graph = without_jvp_rules(graph, linear)
     if not of_integers([graph.in_types[i] for i in linear]):
         refuse_jumps(graph, linear, outputs)
-    # the linear inputs get places too, so that a pull-back may name them (for their shapes); reading one is an error
+    # the linear inputs are inputs here too, since a pull-back may need their shapes; reading their values is an error
     builder = Builder(graph.in_types)
     walk = forward(builder, graph, builder.inputs[:], linear, [graph.outputs[j] for j in outputs])
     values = [graph.outputs[j] for j in outputs]
@@ -337,6 +337,6 @@ def transpose(graph: Graph, linear: Sequence[int], outputs: Sequence[int]) -> tu
         if not linear_inputs.isdisjoint(node.inputs):
             of = node.source.of if node.source is not None else None
             raise errors.not_linear(of or node.op.name)
-    at = {i: k for k, i in enumerate(reached)}
+    index = {i: k for k, i in enumerate(reached)}
     keep = [i not in linear_inputs for i in range(len(full.in_types))]
-    return without_inputs(full, keep), tuple([at.get(i) for i in linear])
+    return without_inputs(full, keep), tuple([index.get(i) for i in linear])

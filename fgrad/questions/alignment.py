@@ -1,14 +1,14 @@
-"""Which values of two programs are the same: aligned by what they are, up to rounding, and not by how they are made.
+"""Which values of two programs are the same: aligned by their elements, up to rounding, and not by their operations.
 
 NOTE [Alignment by value]
-Two programs that compute one thing are seldom written alike: one has a loop where the other has a product of matrices,
-one keeps its heads in an axis of their own, one takes the mean in two steps.  Their values meet again at the next line,
-however.  So two values are aligned if their elements are equal up to rounding (``rounding.py``), in the same order or
-in another one of equal size.  Values of forward and of backward are kept apart.
+Two programs that compute the same are rarely written alike: one has a loop where the other has a matrix product, one
+has an axis for heads, one takes the mean in two steps.  But their values agree again at the next line.  So two values
+are aligned if their elements are equal up to rounding (``rounding.py``), in the same order or, for another shape of
+equal size, in any order.  Values of forward and backward are aligned separately.
 
-What differs is found from the ends: from a result, or a gradient, that has no equal the way goes back through values
-that have none either, until there are equal ones on both sides.  In between the programs part.  Values there are paired
-in order, so that those go together that are nearest, and of one name or operation.
+Differences are found from the ends: from a result or a gradient without an equal, back through values that have none
+either, up to values with equals.  There the programs diverge.  The values in between are paired in order, preferring
+small distances and equal names or operations.
 """
 
 from bisect import bisect_left
@@ -22,19 +22,19 @@ from fgrad.jaxcore import is_inexact
 from fgrad.questions.programs import Side, as_numbers
 from fgrad.questions.rounding import precision, spread
 
-#: two values are equal if they differ by no more than this many times what rounding was seen to do
+#: two values are equal if they differ by at most this many times the measured rounding
 ALLOWED = 4
 #: and this many units in the last place
 UNITS = 4
-#: all pairs of values that differ are compared if there are no more than this many
+#: the most pairs of different values that are compared
 MOST_PAIRS = 100_000
-#: how alike two values must be to be paired, if any are
+#: the likeness that two values need to be paired, if any have it
 NEAR = 0.3
 
 
 @define(eq=False)
 class Measured:
-    """A side with what its values need to be compared."""
+    """A side with the data for comparing its values."""
 
     side: Side
     numbers: list[np.ndarray]
@@ -60,7 +60,7 @@ def tolerance(one: Measured, i: int, two: Measured, j: int) -> float:
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The Euclidean distance of two arrays of one shape; infinite where one has a NaN or Inf and the other has not."""
+    """The Euclidean distance of two arrays of one shape; infinite if only one has a NaN or Inf somewhere."""
     with np.errstate(all="ignore"):
         gap = float(np.linalg.norm(a - b))
     if np.isfinite(gap):
@@ -72,7 +72,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def are_equal(one: Measured, i: int, two: Measured, j: int) -> bool:
-    """Whether two values are equal up to rounding, in the same order of elements or in another."""
+    """Whether two values are equal up to rounding, perhaps in another order of elements."""
     a, b = one.numbers[i], two.numbers[j]
     if a.size != b.size:
         return False
@@ -84,7 +84,7 @@ def are_equal(one: Measured, i: int, two: Measured, j: int) -> bool:
 
 @define(eq=False)
 class Alignment:
-    """Which value of each side is which of the other; a value without an equal is in neither."""
+    """For values of each side their equals on the other."""
 
     there: dict[int, int]
     back: dict[int, int]
@@ -98,7 +98,7 @@ def align(one: Measured, two: Measured) -> Alignment:
 
 
 def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
-    """For each value of one side its equal on the other: the one of its name, or else the likeliest by its place."""
+    """For each value of one side its equal on the other: that with its name, or the likeliest by position."""
     by_size: dict[int, list[tuple[float, int]]] = {}
     for j, array in enumerate(two.numbers):
         by_size.setdefault(array.size, []).append((two.norms[j], j))
@@ -109,11 +109,11 @@ def _counterparts(one: Measured, two: Measured) -> dict[int, int]:
     for i, array in enumerate(one.numbers):
         entries = by_size.get(array.size, [])
         norm = one.norms[i]
-        # the norms of values that are equal are as near as they are
+        # the norms of equal values are at least as close as the values
         reach = ALLOWED * one.spreads[i] + UNITS * one.units(i) * norm
         reach = 2 * max([reach, *[ALLOWED * two.spreads[j] for _, j in _near(entries, norm, 1e-3 * norm)]])
         candidates = [j for _, j in _near(entries, norm, reach) if (i in one.side.forward) == (j in two.side.forward)]
-        # the likeliest first: most are equal to the first that is tried
+        # the likeliest first, which is usually equal
         candidates.sort(
             key=lambda j: (
                 one.side.names[i] != two.side.names[j],
@@ -132,60 +132,60 @@ def _near(entries: list[tuple[float, int]], norm: float, reach: float) -> list[t
 
 
 def divergent(side: Side, aligned: dict[int, int], ends: Sequence[int]) -> list[int]:
-    """The values without an equal from which some ends are computed, these among them, in order.
+    """The values without an equal from which some ends are computed, including these, in order.
 
-    Integers and truth values that no argument is part of (sizes, masks) are left out.
+    Integers and booleans that depend on no argument (sizes, masks) are left out.
     """
     makers = side.makers()
-    telling = _telling(side)
+    relevant = _relevant(side)
     reached = set(ends)
     todo = list(reached)
     while todo:
         node = makers[todo.pop()]
         for i in node.inputs if node is not None else ():
-            if i not in aligned and i not in reached and i in telling and makers[i] is not None:
+            if i not in aligned and i not in reached and i in relevant and makers[i] is not None:
                 reached.add(i)
                 todo.append(i)
     return sorted(reached)
 
 
-def _telling(side: Side) -> set[int]:
-    """The values that are inexact or that the arguments are part of."""
-    telling = set(range(side.arguments))
+def _relevant(side: Side) -> set[int]:
+    """The values that are inexact or depend on arguments."""
+    relevant = set(range(side.arguments))
     number = len(side.graph.in_types) + len(side.graph.consts)
     for node in side.graph.nodes:
         count = len(node.op.out_types)
-        if not telling.isdisjoint(node.inputs):
-            telling.update(range(number, number + count))
+        if not relevant.isdisjoint(node.inputs):
+            relevant.update(range(number, number + count))
         number += count
-    return telling | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
+    return relevant | {i for i, type in enumerate(side.graph.types) if is_inexact(type)}
 
 
 def paired(one: Measured, first: Sequence[int], two: Measured, second: Sequence[int]) -> list[tuple[int, int]]:
-    """Pair values that differ, in order, so that those go together that are near, of one name and of one operation."""
+    """Pair different values, in order, preferring small distances and equal names and operations."""
     if len(first) * len(second) > MOST_PAIRS:
-        # of very many, those that come last: what differs first is found from the starts
+        # of very many, the last ones: the first differences are found from the starts
         first, second = first[-(MOST_PAIRS // len(second) or 1) :], second[-MOST_PAIRS:]
     makers = one.side.makers(), two.side.makers()
     scores = {(a, b): _likeness(one, i, two, j, makers) for a, i in enumerate(first) for b, j in enumerate(second)}
-    near = {at: score for at, score in scores.items() if score >= NEAR}
-    best = _best(near, len(first), len(second)) or _best(scores, len(first), len(second))
+    similar = {pair: score for pair, score in scores.items() if score >= NEAR}
+    best = _best(similar, len(first), len(second)) or _best(scores, len(first), len(second))
     return [(first[a], second[b]) for a, b in best]
 
 
 def _best(scores: dict[tuple[int, int], float], rows: int, columns: int) -> list[tuple[int, int]]:
-    """The pairs, in order on both sides, whose scores add up to most."""
-    kept = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    """The pairs, in order on both sides, with the largest total score."""
+    totals = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for a in range(rows - 1, -1, -1):
         for b in range(columns - 1, -1, -1):
             score = scores.get((a, b))
-            kept[a][b] = max(kept[a + 1][b], kept[a][b + 1], kept[a + 1][b + 1] + score if score else 0.0)
+            totals[a][b] = max(totals[a + 1][b], totals[a][b + 1], totals[a + 1][b + 1] + score if score else 0.0)
     pairs, a, b = [], 0, 0
     while a < rows and b < columns:
-        if scores.get((a, b)) and kept[a][b] == kept[a + 1][b + 1] + scores[a, b]:
+        if scores.get((a, b)) and totals[a][b] == totals[a + 1][b + 1] + scores[a, b]:
             pairs.append((a, b))
             a, b = a + 1, b + 1
-        elif kept[a][b] == kept[a + 1][b]:
+        elif totals[a][b] == totals[a + 1][b]:
             a += 1
         else:
             b += 1
@@ -193,7 +193,7 @@ def _best(scores: dict[tuple[int, int], float], rows: int, columns: int) -> list
 
 
 def _likeness(one: Measured, i: int, two: Measured, j: int, makers: Any) -> float:
-    """How much two values that differ look like one: by name, by distance (in powers of ten), by operation."""
+    """The likeness of two different values: by name, by distance (in powers of ten), by operation."""
     a, b = one.numbers[i].ravel(), two.numbers[j].ravel()
     if a.size != b.size or (i in one.side.forward) != (j in two.side.forward):
         return 0.0

@@ -1,4 +1,4 @@
-"""A function that is asked about: its graph for these arguments, with their numbers and names."""
+"""The function of a question: its graph for some arguments, with values and names."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from fgrad.graph.source import boundary
 from fgrad.jaxcore import is_inexact
 from fgrad.questions.call import check_known
 
-#: what a value of the function's surroundings is called that no variable of them holds
+#: the name of a closed-over value without a variable
 CLOSED_OVER = "a value closed over"
 
 
@@ -32,10 +32,10 @@ class Asked:
       graph: (the arguments' leaves, values closed over) to the leaves of the output.
       values: the numbers of its inputs.
       arguments: how many of these are arguments.
-      names: what the user calls each of its values, by number.
+      names: the user's name of each of its values, by number.
       outputs: the name of each output.
       loss: the outputs whose sum is differentiated, by position: the first of several if that is a scalar, else all.
-      wrt: the inputs that it is differentiated with respect to.
+      wrt: the inputs with respect to which it is differentiated.
       derivative: whether the function is itself a derivative, at least in part.
     """
 
@@ -55,7 +55,7 @@ class Asked:
 
     @property
     def loss_name(self) -> str:
-        """What the user calls that which is differentiated."""
+        """The user's name of what is differentiated."""
         if len(self.loss) != 1:
             return "the sum of the outputs"
         return self.outputs[self.loss[0]]
@@ -73,14 +73,14 @@ def asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], 
     fun = _plain(fun)
     of = differentiation_of(fun) if getattr(fun, "__code__", None) is _derived else None
     if of is not None and differentiation_of(of.fun) is None:
-        # what is asked about a gradient is asked about its function, forward and backward
+        # for a gradient, the question is about its function, forward and backward
         inner = _asked(of.fun, args, kwargs, of.argnums if argnums is None else argnums, what)
         if inner.is_scalar:
             return inner
     return _asked(fun, args, kwargs, argnums, what)
 
 
-#: the code of functions that fgrad derives; one of the user's that decorates such a function has another
+#: the code of functions that fgrad derives; a user's function that decorates one has other code
 _derived = boundary(lambda: None).__code__
 
 
@@ -89,49 +89,51 @@ def _asked(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
     flat, tree = flattened((tuple(args), kwargs), "args", what)
     all_names = list(chain.from_iterable(argument_names(fun, args, kwargs)))
     owners = [k for k, x in enumerate([*args, kwargs]) for _ in range(tree_util.tree_structure(x).num_leaves)]
-    at = [i for i, x in enumerate(flat) if _is_input(x, owners[i] in positions)]
+    inputs = [i for i, x in enumerate(flat) if _is_input(x, owners[i] in positions)]
     check_known(flat, all_names, what)
 
     def call(tracers: Sequence[Any]) -> Any:
-        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, at, tracers))
+        new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, inputs, tracers))
         return fun(*new_args, **new_kwargs)
 
-    recorder, result = record(call, leaves([flat[i] for i in at], "args", what, [all_names[i] for i in at]).values)
+    recorder, result = record(
+        call, leaves([flat[i] for i in inputs], "args", what, [all_names[i] for i in inputs]).values
+    )
     try:
         out = leaves(result, "output", f"{what}: the function's output")
         recorded = close(recorder, out.values)
     finally:
         recorder.open = False
     graph = recorded.graph()
-    names = [all_names[i] for i in at]
+    names = [all_names[i] for i in inputs]
     names += [_closed_over(fun, value) for value in recorded.values[len(names) :]]
     return Asked(
         graph,
         recorded.values,
-        len(at),
+        len(inputs),
         value_names(graph, names),
         result_names(fun, args, out.tree),
         _loss(graph, out.tree),
-        tuple([k for k, i in enumerate(at) if owners[i] in positions]),
+        tuple([k for k, i in enumerate(inputs) if owners[i] in positions]),
         any(node.source is not None and node.source.of for node in graph.nodes),
     )
 
 
 def _plain(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A jitted function as it was before."""
+    """The function behind a jitted one."""
     while hasattr(fun, "__wrapped__") and (isinstance(fun, jax.stages.Wrapped | Jitted) or is_staged(fun)):
         fun = fun.__wrapped__  # type: ignore[attr-defined]
     return fun
 
 
 def _closed_over(fun: Callable[..., Any], value: Any) -> str:
-    """The variable of a function's surroundings that holds a value."""
+    """The closed-over or global variable that has a value."""
     try:
         scopes = inspect.getclosurevars(fun)
     except (TypeError, ValueError):
         return CLOSED_OVER
-    held = {**scopes.globals, **scopes.nonlocals}
-    return next((name for name, x in held.items() if x is value), CLOSED_OVER)
+    variables = {**scopes.globals, **scopes.nonlocals}
+    return next((name for name, x in variables.items() if x is value), CLOSED_OVER)
 
 
 def _loss(graph: Graph, tree: Any) -> tuple[int, ...]:
@@ -150,9 +152,9 @@ def _positions(args: Sequence[Any], argnums: Argnums | None, what: str) -> Seque
 
 
 def _is_input(x: Any, chosen: bool) -> bool:
-    """Whether a leaf of the arguments is an input: all arrays with derivatives are, and numbers that were chosen.
+    """Whether a leaf of the arguments is an input: an array with derivatives, or a number in a chosen argument.
 
-    Everything else (sizes, switches, functions) is handed on as it is, as to the function of a gradient.
+    Everything else (sizes, switches, functions) is passed on unchanged, as by ``grad``.
     """
     if isinstance(x, jax.Array | np.ndarray | np.generic):
         return jax.dtypes.issubdtype(x.dtype, np.inexact)

@@ -1,10 +1,10 @@
-"""From a value that is not finite back to what made it so: which operation did, and the way from there.
+"""From a non-finite value back to the operation that produced it, and the path between them.
 
 NOTE [Blame]
-Many operations may have operands that are not finite, and not all of them are the cause: ``where`` may not choose them,
-a product of matrices may have met an infinity elsewhere.  So an event is carried out again with such operands replaced
-by plain numbers.  Where its result stays as it was, it makes NaN or Inf by itself; where the result becomes finite,
-those operands are to blame that spoil it alone, and the search goes on from these.
+Many operations may have non-finite operands, and not all of these are the cause: ``where`` may not select them, a
+matrix product may have an infinity elsewhere.  So an event is executed again with such operands replaced by ordinary
+numbers.  If its result is still not finite, the event itself produced it; if the result becomes finite, the operands
+that make it non-finite on their own are to blame, and the search continues from these.
 """
 
 from collections.abc import Sequence
@@ -16,65 +16,65 @@ from attrs import frozen
 from fgrad.jaxcore import is_inexact, typeof
 from fgrad.questions.execution import Event, Execution, is_finite, numbers
 
-#: what operands are replaced by, one after the other: what stays not finite with both is none of the operands' doing
-PLAIN = (0.5, 1.5)
+#: the numbers tried as replacements: if the result is non-finite for both, the operands are not the cause
+ORDINARY = (0.5, 1.5)
 
 
 @frozen
 class Trail:
-    """How a value came to be not finite.
+    """How a value became non-finite.
 
     Attributes:
-      event: the first operation on the way that made NaN or Inf; None where it came from outside as it is.
-      cells: from the result of that operation, or from what came from outside, to the value.
-      given: the infinities from outside that went into the operation, where these are what made NaN of it.
+      event: the first operation on the path that produced NaN or Inf; None if it came from outside.
+      cells: from the result of that operation, or the value from outside, to the value.
+      infinities: the infinities from outside from which the operation produced NaN.
     """
 
     event: Event | None
     cells: tuple[int, ...]
-    given: tuple[int, ...] = ()
+    infinities: tuple[int, ...] = ()
 
 
 def trail(execution: Execution, cell: int) -> Trail:
-    """The way back from a value that is not finite, to what came first."""
-    led: dict[int, int | None] = {cell: None}
-    stack, given = [cell], []
-    made: list[tuple[Event, int]] = []
+    """The path back from a non-finite value to its first cause."""
+    successor: dict[int, int | None] = {cell: None}
+    stack, inputs = [cell], []
+    causes: list[tuple[Event, int]] = []
     while stack:
-        at = stack.pop()
-        event = execution.makers[at]
+        i = stack.pop()
+        event = execution.makers[i]
         if event is None:
-            given.append(at)
+            inputs.append(i)
             continue
-        blamed = _blamed(execution, event, event.writes.index(at))
+        blamed = _blamed(execution, event, event.writes.index(i))
         if not blamed:
-            made.append((event, at))
-        for i in blamed:
-            if i not in led:
-                led[i] = at
-                stack.append(i)
+            causes.append((event, i))
+        for operand in blamed:
+            if operand not in successor:
+                successor[operand] = i
+                stack.append(operand)
 
-    def way(at: int) -> tuple[int, ...]:
-        way_back = [at]
-        while (following := led[way_back[-1]]) is not None:
-            way_back.append(following)
-        return tuple(way_back)
+    def path_from(start: int) -> tuple[int, ...]:
+        path = [start]
+        while (following := successor[path[-1]]) is not None:
+            path.append(following)
+        return tuple(path)
 
     nan = _has_nan(execution.values[cell])
-    outside = next((i for i in given if not nan or _has_nan(execution.values[i])), None)
+    outside = next((i for i in inputs if not nan or _has_nan(execution.values[i])), None)
     if outside is not None:
-        return Trail(None, way(outside))
-    if made:
-        event, at = min(made, key=lambda pair: pair[0].number)
-        return Trail(event, way(at))
-    # infinities from outside, of which an operation on the way has made NaN
-    for start in given:
-        cells = way(start)
-        for k, at in enumerate(cells[1:], 1):
-            event = execution.makers[at]
-            if event is not None and _has_nan(execution.values[at]):
-                return Trail(event, cells[k:], tuple(given))
-    return Trail(None, way(given[0]))
+        return Trail(None, path_from(outside))
+    if causes:
+        event, i = min(causes, key=lambda pair: pair[0].number)
+        return Trail(event, path_from(i))
+    # infinities from outside, from which an operation on the path produced NaN
+    for start in inputs:
+        cells = path_from(start)
+        for k, i in enumerate(cells[1:], 1):
+            event = execution.makers[i]
+            if event is not None and _has_nan(execution.values[i]):
+                return Trail(event, cells[k:], tuple(inputs))
+    return Trail(None, path_from(inputs[0]))
 
 
 def _has_nan(value: Any) -> bool:
@@ -82,28 +82,32 @@ def _has_nan(value: Any) -> bool:
 
 
 def _blamed(execution: Execution, event: Event, k: int) -> Sequence[int]:
-    """The operands that are to blame for a result that is not finite; none if the operation itself is."""
-    spoiled = [i for i in dict.fromkeys(event.reads) if not execution.is_finite(i)]
-    if not spoiled or event.op is None:  # an element comes from where it lay
-        return spoiled
-    if not any(_comes_finite(execution, event, k, spoiled, plain) for plain in PLAIN):
+    """The operands that are to blame for a non-finite result; none if it is the operation itself."""
+    nonfinite = [i for i in dict.fromkeys(event.reads) if not execution.is_finite(i)]
+    if not nonfinite or event.op is None:  # a movement of elements
+        return nonfinite
+    if not any(_is_finite_with(execution, event, k, nonfinite, replacement) for replacement in ORDINARY):
         return ()
-    if len(spoiled) == 1:
-        return spoiled
-    alone = [i for i in spoiled if not _comes_finite(execution, event, k, [j for j in spoiled if j != i], PLAIN[0])]
-    return alone or spoiled
+    if len(nonfinite) == 1:
+        return nonfinite
+    alone = [
+        i for i in nonfinite if not _is_finite_with(execution, event, k, [j for j in nonfinite if j != i], ORDINARY[0])
+    ]
+    return alone or nonfinite
 
 
-def _comes_finite(execution: Execution, event: Event, k: int, replaced: Sequence[int], plain: float) -> bool:
-    """Whether a result is finite once the places of some operands that are not have been given a plain number."""
-    values = [_made_plain(execution.values[i], plain) if i in replaced else execution.values[i] for i in event.reads]
+def _is_finite_with(execution: Execution, event: Event, k: int, replaced: Sequence[int], replacement: float) -> bool:
+    """Whether a result is finite after the non-finite elements of some operands are replaced."""
+    values = [
+        _replaced(execution.values[i], replacement) if i in replaced else execution.values[i] for i in event.reads
+    ]
     with np.errstate(all="ignore"):
         return is_finite(event.compute(values)[k])
 
 
-def _made_plain(value: Any, plain: float) -> Any:
+def _replaced(value: Any, replacement: float) -> Any:
     array = np.array(value)
     if not is_inexact(typeof(value)):
         return array
-    array[~np.isfinite(numbers(array))] = plain
+    array[~np.isfinite(numbers(array))] = replacement
     return array

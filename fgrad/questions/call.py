@@ -1,4 +1,4 @@
-"""One call of a function as questions see it: its graph on the values at hand, and that graph with its gradients."""
+"""One call of a function for questions: its graph and values, and that graph with gradients."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -27,9 +27,9 @@ class Call:
     """A recorded call.
 
     Attributes:
-      graph: from the leaves of the arguments, and then the values that were closed over, to the flat results.
-      values: of those inputs.
-      names: of the arguments' leaves: ``params['w']``.
+      graph: from the leaves of the arguments, followed by closed-over values, to the flat results.
+      values: those of these inputs.
+      names: those of the arguments' leaves: ``params['w']``.
       outputs: the paths of the flat results.
     """
 
@@ -74,22 +74,22 @@ def called(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
 
 @frozen(eq=False)
 class Joint:
-    """The results of a call, and then the cotangents of its values.
+    """The results of a call, followed by the cotangents of its values.
 
     Attributes:
-      graph: of the same inputs as the call's.
-      at: at which output the cotangent of each value stands; a value has none if nothing differentiable leads from an
-        argument to it, or from it to a result.
+      graph: a graph with the inputs of the call's.
+      cotangents: the index of each value's cotangent among the outputs; a value has none if it does not depend
+        differentiably on an argument, or no result on it.
     """
 
     graph: Graph
-    at: dict[int, int]
+    cotangents: dict[int, int]
 
 
 def with_gradients(of: Call) -> Joint:
     """The graph of a call's results and the cotangents of its values.
 
-    A result that is no scalar counts by a weighted sum of its elements (``weights``).
+    For a result that is not a scalar, they are those of a weighted sum of its elements (``weights``).
     """
     graph = of.graph
     builder = Builder(graph.in_types)
@@ -97,12 +97,12 @@ def with_gradients(of: Call) -> Joint:
     wrt = inexact_inputs(graph.in_types, len(of.names))
     walk = forward(builder, graph, builder.inputs, wrt, [i for i, _ in seeds])
     cts = backward(walk, seeds)
-    at = {i: len(graph.outputs) + k for k, i in enumerate(cts)}
-    return Joint(builder.finish([*(walk.numbers[i] for i in graph.outputs), *cts.values()]), at)
+    index = {i: len(graph.outputs) + k for k, i in enumerate(cts)}
+    return Joint(builder.finish([*(walk.numbers[i] for i in graph.outputs), *cts.values()]), index)
 
 
 def weights(type: Any) -> Any:
-    """The cotangent of a result: one for a scalar, irregular numbers else, so that no symmetry hides a difference."""
+    """The cotangent of a result: one for a scalar, else irregular numbers, so that no symmetry hides a difference."""
     like = tangent_type(type)
     values = np.ones(()) if not like.shape else 1 + np.sin(np.arange(like.size) * 1.7).reshape(like.shape) / 2
     return jax.numpy.asarray(values, like.dtype)
@@ -121,5 +121,5 @@ def every_value(graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 
 def line_of(source: Source | None) -> str:
-    """A place in the user's code as answers show it: ``model.py:12``."""
+    """A line of the user's code as answers show it: ``model.py:12``."""
     return "an unknown line" if source is None else str(Source(source.code, source.offset))

@@ -1,4 +1,4 @@
-"""``compare``: where two programs part, forward and backward."""
+"""``compare``: where two programs diverge, forward and backward."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,12 +25,12 @@ from fgrad.questions.layers import layers
 from fgrad.questions.programs import Side, as_numbers, run_side
 from fgrad.questions.rounding import has_half
 
-#: another library rounds in ways that are not measured here, which counts as so many times more
+#: the extra tolerance, as a factor, for another library, whose rounding is not measured here
 FOREIGN = 4
 
 
 def compare(one: Any, two: Any) -> Callable[..., Comparison]:
-    """A function of the arguments of two programs that says where they part, forward and backward.
+    """A function of the arguments of two programs that finds where they diverge, forward and backward.
 
     Arguments:
       one, two: functions of arrays, graphs (``make_graph``, ``torch.capture``), or programs on tensors of
@@ -38,11 +38,11 @@ def compare(one: Any, two: Any) -> Callable[..., Comparison]:
         the arguments (and of parameters), such as PyTorch recorded.
 
     Returns:
-      A function that runs both and aligns their values.  Its result names the first value that differs by more than
-      rounding explains, with its lines, and shows how the difference grows.
+      A function that runs both and aligns their values.  Its result has the first value that differs by more than
+      rounding explains, with its lines, and how the difference grows.
 
     Raises:
-      ValueError: the programs do not return results of equal shapes, or no name of the dict is an argument's.
+      ValueError: the programs do not return results of equal shapes, or a name in the dict is not an argument.
 
     >>> import fgrad, jax.numpy as jnp
     >>> def one(x):
@@ -84,25 +84,25 @@ def _compared(one: Measured, two: Measured) -> Comparison:
     alignment = align(one, two)
     results = _same_results(one.side, two.side)
     gradients = _same_gradients(one.side, two.side)
-    ended = [_agreement(name, one, i, two, j) for name, i, j in results]
-    derived = [_agreement(f"d {name}", one, i, two, j) for name, i, j in gradients]
+    of_results = [_agreement(name, one, i, two, j) for name, i, j in results]
+    of_gradients = [_agreement(f"d {name}", one, i, two, j) for name, i, j in gradients]
     pairs: list[tuple[int, int]] = []
     starts: tuple[Any, Any] = (None, None)
-    for named_pairs, ends in ((results, ended), (gradients, derived)):
+    for named_pairs, ends in ((results, of_results), (gradients, of_gradients)):
         ends = [(i, j) for (_, i, j), end in zip(named_pairs, ends, strict=True) if not end.equal]
         if not ends:
             continue
         lefts = divergent(one.side, alignment.there, [i for i, _ in ends if i is not None])
         rights = divergent(two.side, alignment.back, [j for _, j in ends if j is not None])
         matched = paired(one, lefts, two, rights)
-        taken = {i for i, _ in matched}, {j for _, j in matched}
+        matched_ends = {i for i, _ in matched}, {j for _, j in matched}
         ends = [(i, j) for i, j in ends if i is not None and j is not None]
-        matched += [(i, j) for i, j in ends if i not in taken[0] and j not in taken[1]]
+        matched += [(i, j) for i, j in ends if i not in matched_ends[0] and j not in matched_ends[1]]
         if starts == (None, None):
             starts = _start(one, lefts), _start(two, rights)
         pairs += [pair for pair in sorted(matched) if pair not in pairs and not are_equal(one, pair[0], two, pair[1])]
     differences = [_difference(one, i, two, j) for i, j in pairs]
-    return Comparison(tuple(ended), tuple(derived), tuple(differences), starts, len(alignment.there))
+    return Comparison(tuple(of_results), tuple(of_gradients), tuple(differences), starts, len(alignment.there))
 
 
 def _start(of: Measured, numbers: Sequence[int]) -> Place | None:
@@ -128,10 +128,10 @@ def _same_results(one: Side, two: Side) -> list[tuple[str, int, int]]:
 
 
 def _same_gradients(one: Side, two: Side) -> list[tuple[str, int | None, int | None]]:
-    """The gradients that both sides have, of arguments by place and of what is not an argument by name."""
+    """The gradients that both sides have: of arguments by position, and of others by name."""
     names = list(one.gradients)
     others = list(two.gradients)
-    # both were given the same arguments, whatever they call them
+    # both have the same arguments, perhaps under different names
     positions = range(min(one.arguments, two.arguments))
     pairs = [(names[k], one.gradients[names[k]], two.gradients[others[k]]) for k in positions]
     done = {name for name, _, _ in pairs}
@@ -143,14 +143,14 @@ def _same_gradients(one: Side, two: Side) -> list[tuple[str, int | None, int | N
 
 
 def _named(name: str, among: Iterable[str]) -> str | None:
-    """The name that means the same: ``params['layers'][0]['w']`` and ``layers.0.w``."""
+    """The equivalent name: ``params['layers'][0]['w']`` and ``layers.0.w``."""
     wanted = _dotted(name)
     matches = [other for other in among if _dotted(other) == wanted]
     if not matches:
         matches = [
             other for other in among if _dotted(other).endswith(f".{wanted}") or wanted.endswith(f".{_dotted(other)}")
         ]
-    if not matches:  # variables that hold the same kind of module may be called otherwise
+    if not matches:  # variables for the same kind of module may have different names
         rest = wanted.partition(".")[2]
         matches = [other for other in among if rest and _dotted(other).partition(".")[2] == rest]
     return matches[0] if len(matches) == 1 else None
@@ -189,14 +189,14 @@ def _difference(one: Measured, i: int, two: Measured, j: int) -> Difference:
 
 
 def _with_recorded(side: Side, recorded: Mapping[str, Any]) -> Comparison:
-    """Compare a program's gradients with those that another library has computed."""
+    """Compare a program's gradients with those recorded from another library."""
     one = measured(side, True)
     rows = []
-    for given, value in recorded.items():
-        name = _named(given, side.gradients)
+    for key, value in recorded.items():
+        name = _named(key, side.gradients)
         if name is None:
             raise ValueError(
-                f"compare: no argument is called {errors.shown(given)}. The arguments are: {', '.join(side.gradients)}."
+                f"compare: no argument is called {errors.shown(key)}. The arguments are: {', '.join(side.gradients)}."
             )
         other = as_numbers(value.detach() if hasattr(value, "detach") else value)
         i = side.gradients[name]

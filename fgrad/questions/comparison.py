@@ -1,4 +1,4 @@
-"""What ``compare`` finds: the values that differ, with their lines, and how far results and gradients agree."""
+"""The result of ``compare``: the values that differ, with their lines, and how well results and gradients agree."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from fgrad.graph.source import Source
 from fgrad.questions.alignment import distance
 from fgrad.questions.call import line_of
 
-#: how many values that differ are shown
+#: how many different values are shown
 SHOWN = 12
 
 
@@ -21,8 +21,8 @@ class Place:
 
     Attributes:
       name: the user's name of it, ``d w`` for a gradient, or its number (``%7``).
-      operation: what made it; "argument" for an argument.
-      source: the user's line, None where it is not known.
+      operation: the operation that computed it; "argument" for an argument.
+      source: the user's line, None if it is not known.
       backward: whether it is part of the backward pass.
       value: the array.
     """
@@ -40,7 +40,7 @@ class Place:
 
     @property
     def text(self) -> str:
-        """The line itself."""
+        """The text of the line."""
         return "" if self.source is None else self.source.text
 
     def __str__(self) -> str:
@@ -57,9 +57,9 @@ class Difference:
 
     Attributes:
       one, two: the value on either side.
-      relative: the distance of the two arrays, as a share of the second's norm.
-      rounding: how many times what rounding explains the distance is.
-      index: the element that differs most, of the second's array.
+      relative: the distance of the two arrays, relative to the second's norm.
+      rounding: the distance as a multiple of what rounding explains.
+      index: the index of the element that differs most, in the second's array.
       elements: the two numbers there.
     """
 
@@ -77,8 +77,8 @@ class Agreement:
 
     Attributes:
       name: the result's path, or ``d w``.
-      relative: the distance of the two arrays, as a share of the second's norm.
-      equal: whether it is explained by rounding.
+      relative: the distance of the two arrays, relative to the second's norm.
+      equal: whether rounding explains it.
     """
 
     name: str
@@ -88,14 +88,14 @@ class Agreement:
 
 @frozen(repr=False, str=False)
 class Comparison(Answer):
-    """Where two programs part; false when results and gradients agree up to rounding.
+    """Where two programs diverge; false if results and gradients agree up to rounding.
 
     Attributes:
       results: one entry for each result.
-      gradients: one for each argument that both sides have a gradient of.
-      differences: the values that differ, in the order in which they are computed, forward and then backward.
-      starts: the first values on either side that the other has no equal of, None where there is none: what makes them
-        reads values that are equal.
+      gradients: one for each argument for which both sides have a gradient.
+      differences: the values that differ, in the order of computation, forward and then backward.
+      starts: the first value of each side without an equal on the other, computed from values with equals; None if
+        there is none.
       aligned: how many values of the first side have an equal on the second.
     """
 

@@ -1,4 +1,4 @@
-"""Where a value that is not finite comes from, told of one run."""
+"""Where a non-finite value comes from, for one run."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ from fgrad.questions.traps import Trap
 
 
 def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> Nonfinite:
-    """Where the first result that is not finite comes from."""
+    """Where the first non-finite result comes from."""
     bad = run.bad()
     if not bad:
         return Nonfinite(looked_at=looked_at)
@@ -64,15 +64,15 @@ def diagnosed(run: Run, again: Again | None, library: str, looked_at: str) -> No
 
 
 def _places(run: Run, event: Event, trap: Trap | None) -> tuple[tuple[Place, ...], int]:
-    """The operands at the guilty places, and how many places there are."""
-    at = in_trap(event, trap)
+    """The operands at the faulty indices, and how many of these there are."""
+    faulty = in_trap(event, trap)
     values = run.execution.values
     wrong = ~np.isfinite(numbers(values[event.writes[0]]))
     if trap is not None:
-        closed = shut(run, at, trap)
+        closed = shut(run, faulty, trap)
         wrong = closed if closed.any() else wrong
     shown: list[Place] = []
-    for i in dict.fromkeys(at.reads):
+    for i in dict.fromkeys(faulty.reads):
         if not is_inexact(typeof(values[i])):
             continue
         array = numbers(values[i])
@@ -92,7 +92,7 @@ def _indices(wrong: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def _unnamed(run: Run, cell: int) -> str:
-    """What to call a value without a name: the operation that made it."""
+    """A description of a value without a name: the operation that computed it."""
     event = run.execution.makers[cell]
     if event is None:
         return "a constant"
@@ -105,9 +105,9 @@ def _loops(event: Event) -> Iterator[tuple[Source | None, int]]:
     """The loops around an event, the innermost first."""
     frame = event.frame
     while frame.above is not None:
-        above, at = frame.above
+        above, position = frame.above
         if frame.step is not None:
-            yield above.graph.nodes[at].source, frame.step
+            yield above.graph.nodes[position].source, frame.step
         frame = above
 
 
@@ -117,18 +117,21 @@ def _reason(run: Run, event: Event, trap: Trap | None, way_back: Trail) -> str:
     if event.op is None and event.graph is None:
         return "what went in was not kept, so this is the first place where it is seen"
     if trap is None:
-        return "its operands are finite, and its result is not" if not way_back.given else "infinities went into it"
+        return (
+            "its operands are finite, and its result is not" if not way_back.infinities else "infinities went into it"
+        )
     backward = is_derived(event) or (phase_of(event) == "backward" and in_trap(event, trap) is not event)
     text = trap.backward if backward else trap.forward
-    at = in_trap(event, trap)
-    if at.name == "sqrt" and backward and _made_by(run, at.reads[0]) == "reduce_sum":
+    faulty = in_trap(event, trap)
+    if faulty.name == "sqrt" and backward and _producer(run, faulty.reads[0]) == "reduce_sum":
         text += " (this is the norm of a vector of zeros)"
-    if is_variance(at):
+    if is_variance(faulty):
         text += " (a variance with a correction divides by one less than the number of elements, which is 0 for one)"
     return text
 
 
-def _made_by(run: Run, cell: int) -> str | None:
+def _producer(run: Run, cell: int) -> str | None:
+    """The operation that computed a value, before broadcasts and reshapes."""
     event = run.execution.makers[cell]
     while event is not None and (event.op is None or event.op.name in ("broadcast_in_dim", "reshape", "squeeze")):
         event = run.execution.makers[event.reads[0]]
@@ -144,14 +147,14 @@ def _chain(run: Run, way_back: Trail) -> Iterator[Step]:
         name = run.names.get(cell) or ""
         phase = phase_of(event)
         step = Step(name, operation_of(event), phase, event.source or culprit_of(event).source)
-        place = (phase, step.operation, step.source and step.source.line)
-        if place != last or name:
+        key = (phase, step.operation, step.source and step.source.line)
+        if key != last or name:
             yield step
-        last = place
+        last = key
 
 
 def _from_outside(run: Run, way_back: Trail) -> dict[str, Any]:
-    """What is said of what came in as it is."""
+    """The fields for a value that came from outside."""
     start = way_back.cells[0]
     array = numbers(run.execution.values[start])
     wrong = ~np.isfinite(array)

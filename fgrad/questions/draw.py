@@ -1,4 +1,4 @@
-"""What does the gradient look like?  A function and its derivative in one drawing."""
+"""``draw``: a function and its derivative in one drawing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,8 +27,8 @@ from fgrad.run.summaries import summaries
 class Drawing(AnyDrawing, Answer):
     """Forward and backward side by side: forward runs down on the left, backward up on the right.
 
-    It prints as a table, shows itself in notebooks as a picture, and is written by ``to_svg``, ``to_html``, ``to_dot``
-    and ``to_mermaid``.
+    It prints as a table, is shown as a picture in notebooks, and written by ``to_svg``, ``to_html``, ``to_dot`` and
+    ``to_mermaid``.
     """
 
     def findings(self) -> Sequence[Row]:
@@ -43,11 +43,11 @@ class Drawing(AnyDrawing, Answer):
         roots = blocks(wiring.ladder)
         units = [*[unit(wiring, b) for b in visible(roots, folded(roots, detail))], *results(wiring)]
         rows: list[tuple[str, ...]] = []
-        for each in units:
-            arguments = [a.title for a, _ in each.pairs if a is not None]
-            gradients = [g.title + f" {g.note}" * (g.kind == "zero") for _, g in each.pairs if g is not None]
-            saved = [pill.text for pill in each.pills]
-            boxes = [[box.title] if box is not None else [] for box in (each.forward, each.backward)]
+        for shown in units:
+            arguments = [a.title for a, _ in shown.pairs if a is not None]
+            gradients = [g.title + f" {g.note}" * (g.kind == "zero") for _, g in shown.pairs if g is not None]
+            saved = [pill.text for pill in shown.pills]
+            boxes = [[box.title] if box is not None else [] for box in (shown.forward, shown.backward)]
             columns = (arguments, boxes[0], saved, boxes[1], gradients)
             for k in range(max(map(len, columns))):
                 rows.append(tuple([column[k] if k < len(column) else "" for column in columns]))
@@ -58,18 +58,18 @@ class Drawing(AnyDrawing, Answer):
 
 
 def draw(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..., Drawing]:
-    """A drawing of a function and of its reverse mode: each derivative beside the operation that it belongs to.
+    """A drawing of a function and of its reverse mode, with each operation next to its derivative.
 
-    Forward runs down on the left, backward up on the right.  What is saved stands between, with its bytes: it is what
-    ``vjp`` keeps.  Arguments stand with their gradients.  What one line or function did, and blocks that repeat, are
-    folded where there is much of it.
+    Forward runs down on the left, backward up on the right.  Between them are the residuals of ``vjp``, with their
+    bytes.  Arguments are shown with their gradients.  In a large drawing the operations of a line or a function, and
+    repeated blocks, are folded.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      argnums: which positional arguments are differentiated; left out, all that have derivatives.
+      argnums: which positional arguments are differentiated; by default all that have derivatives.
 
     Returns:
-      A function of the same arguments, which gives a ``Drawing``.
+      A function of the same arguments that returns a ``Drawing``.
 
     Raises:
       TypeError, ValueError: as ``make_graph`` does, and ``argnums`` out of range.
@@ -96,10 +96,10 @@ def draw(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..
         numbered = tree_util.tree_unflatten(tree, range(len(flat)))[0]
         wrt = tree_util.tree_leaves([numbered[i] for i in positions])
         try:
-            made = make_graph(fun)(*args, **kwargs)
-        except errors.NotConcreteError:  # a branch on a number: the one that is taken here
+            graph = make_graph(fun)(*args, **kwargs)
+        except errors.NotConcreteError:  # it branches on a number: draw the branch that is taken here
             return drawing_of(*_recorded(fun, args, kwargs), wrt, _name(fun))
-        return drawing_of(made.core, made.names, made.out_names, wrt, _name(fun))
+        return drawing_of(graph.core, graph.names, graph.out_names, wrt, _name(fun))
 
     return draw_fun
 
@@ -107,7 +107,7 @@ def draw(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..
 def _recorded(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Graph, Sequence[str], Sequence[str]]:
-    """The graph of one call, and the names of its inputs and outputs; what was closed over is an input too."""
+    """The graph of one call, and the names of its inputs and outputs; closed-over values are inputs too."""
     recorded = called(fun, args, kwargs, "draw")
     closed_over = len(recorded.graph.in_types) - len(recorded.names)
     names = (*recorded.names, *[f"constant {k}" for k in range(closed_over)])
@@ -120,9 +120,9 @@ def drawing_of(graph: Graph, names: Sequence[str], out_names: Sequence[str], wrt
     drawn = with_x64_for(graph.in_types, ladder, graph, wanted, names, out_names)
 
     def numbers(core: Graph, args: Sequence[Any]) -> Mapping[int, str]:
-        given = leaves(tuple(args), "args", "to_html").values
-        seeds = [np.ones(t.shape, t.dtype) for t in core.in_types[len(given) :]]
-        return summaries(core, [*given, *seeds])
+        values = leaves(tuple(args), "args", "to_html").values
+        seeds = [np.ones(t.shape, t.dtype) for t in core.in_types[len(values) :]]
+        return summaries(core, [*values, *seeds])
 
     return Drawing(drawn, title, rule_texts(graph), numbers)
 

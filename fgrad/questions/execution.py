@@ -1,12 +1,12 @@
-"""One execution of a graph on numbers, forward and backward, of which every value and every step is kept.
+"""One execution of a graph on numbers, forward and backward, with all its values and steps.
 
 NOTE [Executions]
-A compiled program keeps nothing of what it computes on the way.  Here a graph is run operation by operation.  Each
-value has a *cell*; each operation that was carried out is an *event* with the cells that it read and wrote; each run of
-a graph, be it the function's, a step of a loop or a branch, is a *frame*, which says in which cells the graph's values
-stand.  The backward pass calls the pull-back of each event's operation, as the pass that writes backward graphs does.
-So an event of backward knows the event of forward that it belongs to, and each value its cotangent.  Branches and
-blocks are always gone into, loops where they are among those to open: others are one event.
+A compiled program does not keep intermediate values, so here a graph is run operation by operation.  Each value has a
+*cell*; each executed operation is an *event* with the cells that it read and wrote; each run of a graph, be it the
+function's, a step of a loop or a branch, is a *frame*, which maps the graph's values to cells.  The backward pass calls
+the pull-back of each event's operation, as the pass that builds backward graphs does.  So an event of backward knows
+its event of forward, and each value its cotangent.  Branches and blocks always have frames of their own, loops only if
+they are to be opened: other loops are one event.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,19 +33,19 @@ Compute = Callable[[Sequence[Any]], Sequence[Any]]
 
 @define(eq=False)
 class Event:
-    """One operation that was carried out.
+    """One executed operation.
 
     Attributes:
-      op: the operation; None of what only moves values in and out of the steps of a loop, and of what is not known
-        but for its results.
-      compute: what gave the results from the operands.
+      op: the operation; None for movements of values in and out of the steps of a loop, and if only the results are
+        known.
+      compute: from the operands to the results.
       reads, writes: cells.
       source: the user's line.
-      frame: the run of a graph that it belongs to.
+      frame: its frame.
       node: the node of the frame's graph.
       of: in the backward pass, the event of the forward pass to whose derivative it belongs.
-      number: how many were carried out before it.
-      graph: what was carried out, where that was a whole graph.
+      number: how many were executed before it.
+      graph: the graph that was executed, if it was one.
     """
 
     op: Op | None
@@ -73,12 +73,12 @@ class Frame:
       graph: the graph.
       cells: the cell of each of its values, by number.
       cotangents: the cells of the cotangents of those that have one.
-      inner: the runs inside, by the number of the node: the steps of a loop, or the one run of a block.
-      above: the frame and the number of the node that this is inside.
-      step: which step of a loop it is, counted as the loop's elements are; None of what is no loop.
-      called: what the user calls all of it, where that is one operation to him, at the line ``source``.
-      scope: the path of the module that it ran in.
-      as_event: all of it as one event, where that is one operation to the user.
+      inner: the frames inside, by the position of the node: the steps of a loop, or the one run of a block.
+      above: the frame and the position of the node that this is inside.
+      step: the index of this step of a loop; None outside loops.
+      called: the user's name of the frame, if it is one operation to the user, at the line ``source``.
+      scope: the path of the module in which it ran.
+      as_event: the frame as one event, if it is one operation to the user.
     """
 
     graph: Graph
@@ -99,10 +99,10 @@ class Frame:
 
 
 class Execution:
-    """What was carried out: the values of all cells, and the events in order.
+    """The values of all cells, and the events in order.
 
     Arguments:
-      opened: the loops to go into, by their operations.
+      opened: the loops whose steps get frames of their own, by their operations.
       replaced: graphs to run in place of nodes, by the identity of the node.
     """
 
@@ -110,7 +110,7 @@ class Execution:
         self.opened: Collection[Op] = opened
         self.replaced: Mapping[int, Graph] = replaced or {}
         self.values: list[Any] = []
-        #: the event that wrote each cell; None of what came from outside
+        #: the event that wrote each cell; None for values from outside
         self.makers: list[Event | None] = []
         self.events: list[Event] = []
 
@@ -122,9 +122,9 @@ class Execution:
 
     # -- forward -----------------------------------------------------------------------------------------------------
 
-    def run(self, graph: Graph, args: Sequence[int], of: Event | None = None, **place: Any) -> Frame:
+    def run(self, graph: Graph, args: Sequence[int], of: Event | None = None, **fields: Any) -> Frame:
         """Run a graph on cells."""
-        frame = Frame(graph, [*args, *(self.cell(const.value) for const in graph.consts)], **place)
+        frame = Frame(graph, [*args, *(self.cell(const.value) for const in graph.consts)], **fields)
         for at, node in enumerate(graph.nodes):
             frame.cells += self._run_node(frame, at, node, [frame.cells[i] for i in node.inputs], of)
         return frame
@@ -134,7 +134,7 @@ class Execution:
         if of is not None and not has_rule_of_its_own(of):
             source = of.source
         if op.effects and not op.out_types:
-            return []  # a print: there is nothing to see in its results, and it would print again
+            return []  # a print, which has no results and would print again
         replacement = self.replaced.get(id(node))
         called = replacement or _called(op)
         if called is not None:
@@ -150,8 +150,8 @@ class Execution:
         frame.events[at] = event
         return event.writes
 
-    def given(self, event: Event, value: Any) -> int:
-        """A cell for a value that an operation gave which is not carried out here."""
+    def result(self, event: Event, value: Any) -> int:
+        """A cell for a result of an operation that is not executed here."""
         self.values.append(value)
         self.makers.append(event)
         return len(self.values) - 1
@@ -159,11 +159,11 @@ class Execution:
     def event(
         self, op: Op, reads: Sequence[int], frame: Frame, node: Node | None, source: Source | None, of: Event | None
     ) -> Event:
-        """Carry out an operation."""
+        """Execute an operation."""
         return self._execute(op, lambda values: outputs(op, values, kernel_as_xla), reads, frame, node, source, of)
 
     def moved(self, compute: Callable[..., Any], reads: Sequence[int], frame: Frame) -> int:
-        """The cell of what a function that only moves elements makes of some."""
+        """The cell of the result of a function that only moves elements."""
         event = self._execute(None, lambda values: (compute(*values),), reads, frame, None, None, None)
         return event.writes[0]
 
@@ -235,7 +235,7 @@ class Execution:
         """Pull cotangents back through a frame.
 
         ``seeds`` are values of the graph with the cells of their cotangents.  Returns the cells of the cotangents of
-        the inputs ``wrt``, but for zeros; all others stand in the frame.
+        the inputs ``wrt``, but for zeros; the frame has all others.
         """
         graph, cts = frame.graph, frame.cotangents
         varied = varied_from(graph, wrt)
@@ -251,16 +251,16 @@ class Execution:
             if True not in live:
                 continue
             needs = tuple([i in varied for i in node.inputs])
-            given = {k: cts[first + k] for k in range(count) if live[k]}
-            input_cts = self._pull_node(frame, at, node, needs, given, list(range(first, first + count)))
+            out_cts = {k: cts[first + k] for k in range(count) if live[k]}
+            input_cts = self._pull_node(frame, at, node, needs, out_cts, list(range(first, first + count)))
             for i, cell in zip([i for i in node.inputs if i in varied], input_cts, strict=True):
                 if cell is not None:
                     self._add(frame, i, cell, frame.events.get(at))
         return {i: cts[i] for i in wrt if i in cts}
 
     def _add(self, frame: Frame, value: int, cell: int, of: Event | None) -> None:
-        held = frame.cotangents.get(value)
-        frame.cotangents[value] = cell if held is None else self.total(held, cell, frame, of)
+        previous = frame.cotangents.get(value)
+        frame.cotangents[value] = cell if previous is None else self.total(previous, cell, frame, of)
 
     def total(self, a: int, b: int, frame: Frame, of: Event | None) -> int:
         """The cell of the sum of two cotangents."""
@@ -268,22 +268,28 @@ class Execution:
         return self.event(op, (a, b), frame, None, of and of.source, of).writes[0]
 
     def _pull_node(
-        self, frame: Frame, at: int, node: Node, needs: tuple[bool, ...], given: Mapping[int, int], outs: Sequence[int]
+        self,
+        frame: Frame,
+        at: int,
+        node: Node,
+        needs: tuple[bool, ...],
+        out_cts: Mapping[int, int],
+        outs: Sequence[int],
     ) -> Sequence[int | None]:
         """The cells of the cotangents of a node's inputs that vary, None for zeros."""
         op = node.op
         wanted = [i for i, needed in enumerate(needs) if needed]
         if id(node) in self.replaced or isinstance(op.primitive, Remat | CustomVmap):
-            cts = self._pull_inside(frame.inner[at][0], given, wanted)
+            cts = self._pull_inside(frame.inner[at][0], out_cts, wanted)
             return [cts.get(i) for i in wanted]
         if isinstance(op.primitive, Cond):
-            cts = self._pull_inside(frame.inner[at][0], given, [i - 1 for i in wanted])
+            cts = self._pull_inside(frame.inner[at][0], out_cts, [i - 1 for i in wanted])
             return [cts.get(i - 1) for i in wanted]
         if isinstance(op.primitive, Scan) and op in self.opened:
-            return self._pull_scan(frame, at, op, needs, given)
+            return self._pull_scan(frame, at, op, needs, out_cts)
         reads = [frame.cells[i] for i in node.inputs]
         event = frame.events.get(at) or self._stand_in(frame, at, node, reads, [frame.cells[i] for i in outs])
-        live = tuple([k in given for k in range(len(op.out_types))])
+        live = tuple([k in out_cts for k in range(len(op.out_types))])
         args = [*reads, *(frame.cells[i] for i in outs)]
         if is_differentiated_jointly(op):
             region = at_node(node, adjoint, op, needs, live)
@@ -292,11 +298,11 @@ class Execution:
         else:
             local = at_node(node, pullback, op, needs, live)
             graph, results = local.graph, local.results
-        cells = self.run(graph, [*args, *given.values()], event).outputs()
+        cells = self.run(graph, [*args, *out_cts.values()], event).outputs()
         return [None if r is None else cells[r] for r in results]
 
     def _stand_in(self, frame: Frame, at: int, node: Node, reads: Sequence[int], writes: Sequence[int]) -> Event:
-        """A call that was gone into, as one event, which its derivative belongs to."""
+        """A call with a frame of its own as one event, for its derivative."""
         op = node.op
         compute: Compute = lambda values: outputs(op, values, kernel_as_xla)  # noqa: E731
         number = len(self.events)
@@ -304,17 +310,17 @@ class Execution:
         frame.events[at] = event
         return event
 
-    def _pull_inside(self, inner: Frame, given: Mapping[int, int], wrt: Sequence[int]) -> dict[int, int]:
-        return self.pull(inner, [(inner.graph.outputs[k], cell) for k, cell in given.items()], wrt)
+    def _pull_inside(self, inner: Frame, out_cts: Mapping[int, int], wrt: Sequence[int]) -> dict[int, int]:
+        return self.pull(inner, [(inner.graph.outputs[k], cell) for k, cell in out_cts.items()], wrt)
 
     def _pull_scan(
-        self, frame: Frame, at: int, op: Op, needs: tuple[bool, ...], given: Mapping[int, int]
+        self, frame: Frame, at: int, op: Op, needs: tuple[bool, ...], out_cts: Mapping[int, int]
     ) -> Sequence[int | None]:
         nc, nk = op.params["num_consts"], op.params["num_carry"]
         consts, carries, xs = range(nc), range(nc, nc + nk), range(nc + nk, len(needs))
         wrt = _varied_inputs(op, needs)
-        carry = {k: cell for k, cell in given.items() if k < nk}
-        ys = {k: cell for k, cell in given.items() if k >= nk}
+        carry = {k: cell for k, cell in out_cts.items() if k < nk}
+        ys = {k: cell for k, cell in out_cts.items() if k >= nk}
         totals: dict[int, int] = {}
         by_step: dict[int, dict[int, int]] = {i: {} for i in wrt if i in xs}
         steps = {inner.step: inner for inner in frame.inner[at]}
@@ -333,13 +339,13 @@ class Execution:
         return [cotangents.get(i) for i, needed in enumerate(needs) if needed]
 
     def _column(self, op: Op, i: int, by_step: Mapping[int, int], frame: Frame) -> int:
-        """The cell of the cotangents of a scan's sequence, from those of its elements by step; zeros for the others."""
+        """The cell of the cotangent of a scan's sequence, from those of its elements by step, else zeros."""
         type = tangent_type(op.in_types[i])
         zeros = np.zeros(type.shape[1:], type.dtype)
         column = [by_step[t] if t in by_step else self.cell(zeros) for t in range(op.params["length"])]
         return self.moved(lambda *cts: _stacked(cts, type), column, frame)
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------------
 
     def is_finite(self, cell: int) -> bool:
         """Whether all numbers of a value are finite; a value without numbers counts as finite."""
@@ -352,13 +358,13 @@ def is_finite(value: Any) -> bool:
 
 
 def numbers(value: Any) -> np.ndarray:
-    """A value as an array that NumPy's functions take: formats of fewer bits than they know are widened."""
+    """A value as an array for NumPy's functions; narrow floats that they do not support are widened."""
     array = np.asarray(value)
     return array if array.dtype.kind in "biufc" else array.astype(np.float32)
 
 
 def bodies(op: Op) -> list[Graph]:
-    """The graphs that an execution of an operation goes into."""
+    """The graphs that get frames of their own when an operation is executed."""
     called = _called(op)
     if called is not None:
         return [called]
@@ -372,12 +378,12 @@ def _called(op: Op) -> Graph | None:
 
 
 def has_rule_of_its_own(event: Event) -> bool:
-    """Whether the derivative is a rule of the user's, whose lines are worth showing."""
+    """Whether the derivative is a rule of the user's, whose lines should be shown."""
     return event.op is not None and event.op.name in ("custom_vjp", "custom_jvp", "linear_call")
 
 
 def _varied_inputs(op: Op, needs: tuple[bool, ...]) -> list[int]:
-    """The inputs of a scan's body that vary, in whichever step, when those of the scan do that ``needs`` marks."""
+    """The inputs of a scan's body that vary in some step, if the scan's inputs marked by ``needs`` do."""
     rule, nc, nk = rule_of(op), op.params["num_consts"], op.params["num_carry"]
     assert isinstance(rule, RegionRule) and rule.varied is not None
     varies = [*needs[:nc], *rule.varied(op, needs)[:nk], *needs[nc + nk :]]
@@ -400,6 +406,6 @@ def _stacked(parts: Sequence[Any], type: Any) -> np.ndarray:
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function while JAX looks for no NaN and compiles as it is told."""
+    """Call a function without JAX's checks for NaNs, and with ``jit`` enabled."""
     with jax.debug_nans(False), jax.debug_infs(False), jax.disable_jit(False):
         return function(*args)

@@ -1,4 +1,4 @@
-"""What is said of a value that is not finite: the operation, the numbers that went in, the way on, and a mend."""
+"""The answer for a non-finite value: the operation, its operands, the path to the result, and a fix."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,20 +8,20 @@ from attrs import frozen
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
 
-#: how many places are named, and how many steps of a way shown
+#: how many faulty elements are named, and how many steps of a path shown
 PLACES, STEPS = 4, 10
 
-#: what is said of a mend that could not be tried
+#: the outcome of a fix that could not be tried
 UNTRIED = "This was not tried here."
 
 
 @frozen
 class Place:
-    """One number that went into the guilty operation.
+    """One element of an operand of the faulty operation.
 
     Attributes:
-      name: what the user calls the operand.
-      index: where in it the number stands.
+      name: the user's name of the operand.
+      index: the index of the element.
       value: the number.
     """
 
@@ -30,16 +30,16 @@ class Place:
     value: Any
 
     def __str__(self) -> str:
-        at = f"[{', '.join(map(str, self.index))}]" if self.index else ""
-        return f"{self.name}{at} = {self.value}"
+        index = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        return f"{self.name}{index} = {self.value}"
 
 
 @frozen
 class Step:
-    """One operation on the way from the guilty one to the result.
+    """One operation on the path from the faulty one to the result.
 
     Attributes:
-      name: what the user calls its result, empty where it has no name.
+      name: the user's name of its result, empty if it has none.
       operation: the operation; in the backward pass, the one whose derivative it is.
       phase: "forward" or "backward".
       source: the user's line.
@@ -61,8 +61,8 @@ class Mend:
 
     Attributes:
       text: the expression, or the advice.
-      checked: whether it was tried at this place and everything is finite with it.
-      outcome: what came of trying it.
+      checked: whether it was tried here and everything is finite with it.
+      outcome: the outcome of trying it.
     """
 
     text: str
@@ -76,19 +76,19 @@ class Nonfinite(Answer):
 
     Attributes:
       results: the outputs and gradients that are not finite.
-      kind: "NaN" or "Inf": what the first of these holds.
-      phase: "forward" or "backward", in which it arose; "argument" or "constant" where it came in as it is.
-      operation: the operation that made it; in the backward pass, the one whose derivative did.
-      name: what the user calls the operation's result, or the argument.
+      kind: "NaN" or "Inf": what the first of these has.
+      phase: "forward" or "backward", in which it arose; "argument" or "constant" if it came from outside.
+      operation: the operation that produced it; in the backward pass, the one whose derivative did.
+      name: the user's name of the operation's result, or of the argument.
       source: the user's line.
-      places: the numbers that went in at the guilty places, the first of them.
-      count: at how many places it arose.
-      module: the path of the module that the operation ran in, if any.
-      loops: the line of each loop around the operation, with the number of the step.
+      places: the first of the operands' elements from which it arose.
+      count: how many elements it arose in.
+      module: the path of the module in which the operation ran, if any.
+      loops: the line of each loop around the operation, with the index of the step.
       reason: what is wrong with these numbers there.
       chain: the operations from there to the result.
-      mend: what to write instead; None where nothing is known.
-      looked_at: what was looked at.
+      mend: what to write instead; None if nothing is known.
+      looked_at: what was examined.
     """
 
     results: tuple[str, ...] = ()

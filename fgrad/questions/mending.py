@@ -1,4 +1,4 @@
-"""Mends, tried by running the program with another graph in place of the guilty operation."""
+"""Fixes, tried by running the program with another graph in place of the faulty operation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,10 +25,10 @@ from fgrad.questions.finding import UNTRIED, Mend, where
 from fgrad.questions.traps import TRAPS, Trap
 from fgrad.record.stager import stage_closed
 
-#: how many traps are mended, one after another
+#: the most traps that are fixed, one after another
 MENDS = 6
 
-#: what is said of a mend that does not help alone
+#: the outcome of a fix that is not enough
 NOT_ENOUGH = "Tried: it is not enough here by itself."
 
 
@@ -39,47 +39,47 @@ def mend_of(run: Run, event: Event, trap: Trap | None, again: Again | None, libr
         return Mend(TRAPS["sub"].advice, False, UNTRIED) if is_softmax(event) else None
     if trap is None:
         return None
-    at = in_trap(event, trap)
-    if at.of is not None and not has_rule_of_its_own(at.of):
-        return None  # an operation of a derivative's, which the user did not write
+    faulty = in_trap(event, trap)
+    if faulty.of is not None and not has_rule_of_its_own(faulty.of):
+        return None  # an operation of a derivative, which the user did not write
     outcome = UNTRIED
     helps = False
     if again is not None and trap.call and is_derived(event):
         helps, outcome = _tried(
             event, _level(event), _next_level, again, "a slope of 0 there, as this makes it, all is"
         )
-    elif again is not None and shut(run, at, trap).any():
+    elif again is not None and shut(run, faulty, trap).any():
         finite = "this the value and the gradient are" if len(run.results) > run.outputs else "this the value is"
-        helps, outcome = _tried(at, trap.guarded(*_action(at)), _next_mended, again, finite, like=run)
+        helps, outcome = _tried(faulty, trap.guarded(*_operation(faulty)), _next_mended, again, finite, like=run)
         if helps:
-            return Mend(_guard_text(run, at, trap, library), helps, outcome)
+            return Mend(_guard_text(run, faulty, trap, library), helps, outcome)
         if trap.bound is not None:
-            helps, outcome = _tried(at, trap.kept_out(*_action(at)), _next_mended, again, finite)
+            helps, outcome = _tried(faulty, trap.kept_out(*_operation(faulty)), _next_mended, again, finite)
             if helps:
-                return Mend(_bound_text(run, at, trap, library), helps, outcome)
-    # NaN in backward: what came back there was 0, since the result was not chosen
+                return Mend(_bound_text(run, faulty, trap, library), helps, outcome)
+    # NaN in backward: the cotangent was 0, since the result was not selected
     backward = is_derived(event) or event.of is not None
     masked = trap.call and backward and np.isnan(numbers(run.execution.values[run.bad()[0][1]])).any()
-    text = (_guard_text if masked else _bound_text)(run, at, trap, library)
+    text = (_guard_text if masked else _bound_text)(run, faulty, trap, library)
     return Mend(text, helps, outcome) if text else None
 
 
-#: the operation that is mended next and what it is replaced by, from a run and the guilty operation in it
+#: from a run and its faulty operation to the next operation to fix and its replacement
 Following = Callable[[Run, Event], tuple[Event, Graph] | None]
 
 
 def _tried(
     event: Event, graph: Graph, following: Following, again: Again, finite: str, *, like: Run | None = None
 ) -> tuple[bool, str]:
-    """Whether everything is finite with a graph in place of an operation, and what is said of it.
+    """Whether everything is finite with a graph in place of an operation, and the text about it.
 
     Arguments:
       event: the operation.
-      graph: what is run in its place.
-      following: what is mended next, where it is not enough since another trap comes next.
+      graph: its replacement.
+      following: the next fix, if another trap follows.
       again: runs the program with graphs in place of operations.
-      finite: what is said to be finite if it is.
-      like: a run whose outputs must not change by the first mend.
+      finite: what is finite then, in words.
+      like: a run whose outputs the first fix must not change.
     """
     replaced: dict[int, Graph] = {}
     lines: list[str] = []
@@ -106,27 +106,27 @@ def _tried(
 
 
 def _next_mended(run: Run, culprit: Event) -> tuple[Event, Graph] | None:
-    """An operation that is in a trap, and the mended one."""
+    """An operation that is in a trap, and the fixed one."""
     event = outer_trap(run.execution, culprit)
     trap = trap_of(event)
     inside = in_trap(event, trap)
     if trap is None or not shut(run, inside, trap).any():
         return None
     change = trap.guarded if trap.bound is None else trap.kept_out
-    return inside, change(*_action(inside))
+    return inside, change(*_operation(inside))
 
 
 def _next_level(run: Run, culprit: Event) -> tuple[Event, Graph] | None:
-    """A derivative that is part of the program, and the same without a slope in its traps.
+    """A derivative that is part of the program, and the same with zero slope in its traps.
 
-    Its operation was differentiated before the question was asked, so the operand cannot be changed; but with either
-    mend the slope in the trap is 0, and that can be.
+    Its operation was differentiated before, so its operand cannot be changed; but either fix makes the slope in the
+    trap 0, and that can be done here.
     """
     return (culprit, _level(culprit)) if is_derived(culprit) and trap_of(culprit) is not None else None
 
 
 def _level(event: Event) -> Graph:
-    operation, types = _action(event)
+    operation, types = _operation(event)
     return stage_closed(lambda *xs: [_without_slope(y) for y in operation(xs)], types)
 
 
@@ -135,11 +135,11 @@ def _without_slope(x: Any) -> Any:
 
 
 def _key(event: Event) -> int:
-    """By what a run knows the node, or the graph, that is to be replaced."""
+    """The key under which a run replaces the event's node or graph."""
     return id(event.node if event.graph is None else event.graph)
 
 
-def _action(event: Event) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Sequence[ShapedArray]]:
+def _operation(event: Event) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Sequence[ShapedArray]]:
     """An operation as a function of its operands, with their types."""
     graph, op = event.graph, event.op
     if graph is not None:
@@ -154,34 +154,34 @@ def _same_outputs(run: Run, after: Run) -> bool:
     return all(np.array_equal(numbers(values[a]), numbers(news[b]), equal_nan=True) for (_, a), (_, b) in pairs)
 
 
-def _called(run: Run, at: Event) -> list[str]:
-    """The operands as the user writes them, or as letters."""
-    names = [run.names.get(i, "") for i in at.reads] if not is_derived(at) else ["", ""]
+def _operand_names(run: Run, event: Event) -> list[str]:
+    """The user's names for the operands, or letters."""
+    names = [run.names.get(i, "") for i in event.reads] if not is_derived(event) else ["", ""]
     return [name if name and "#" not in name else letter for name, letter in zip(names, "xyzw", strict=False)]
 
 
-def _written(trap: Trap, names: Sequence[str], library: str) -> str:
+def _call_text(trap: Trap, names: Sequence[str], library: str) -> str:
     x, y = [*names, "y"][:2] if names else ("x", "y")
     return trap.call.format(x=x, y=y, np=library)
 
 
-def _guard_text(run: Run, at: Event, trap: Trap, library: str) -> str:
-    names = _called(run, at)
+def _guard_text(run: Run, event: Event, trap: Trap, library: str) -> str:
+    names = _operand_names(run, event)
     chosen = f"{library}.where(ok, {{}}, {trap.safe})"
     inner = [chosen.format(name) if i in trap.operands else name for i, name in enumerate(names)]
     return (
         "choose the operand as well as the result, a double where: "
-        f"{library}.where(ok, {_written(trap, inner, library)}, ...), where ok says at which elements the result is "
+        f"{library}.where(ok, {_call_text(trap, inner, library)}, ...), where ok says at which elements the result is "
         "wanted. Backward goes through both branches of a where, and 0 * Inf is NaN."
     )
 
 
-def _bound_text(run: Run, at: Event, trap: Trap, library: str) -> str:
+def _bound_text(run: Run, event: Event, trap: Trap, library: str) -> str:
     if not trap.bounded:
         return trap.advice
-    names = _called(run, at)
+    names = _operand_names(run, event)
     x, y = [*names, "y"][:2]
     bounded = trap.bounded.format(x=x, y=y, np=library)
     inner = [bounded if i in trap.operands else name for i, name in enumerate(names)]
-    text = f"keep the operand out of it: {_written(trap, inner, library)}"
+    text = f"keep the operand out of it: {_call_text(trap, inner, library)}"
     return f"{text}. {trap.advice}" if trap.advice else f"{text}"

@@ -1,10 +1,10 @@
-"""A movement of an argument followed through a graph: where it ends.
+"""Where a perturbation of an argument ends in a graph.
 
 NOTE [Following a movement]
-Where an argument's gradient is zero, moving the argument moves the result by nothing.  So those of its elements whose
-gradient is zero are moved, each by a number of its own, and the movement is followed forward, operation by operation,
-on the values of one call: into branches, steps of loops and the insides of custom rules.  The operations where it comes
-in and does not come out are the reason, and their kind says which.
+If an argument's gradient is zero, perturbing the argument does not change the result.  So the elements with zero
+gradient are perturbed, each by a different number, and the tangents are followed forward, operation by operation, at
+the values of one call: into branches, steps of loops and the bodies of custom rules.  The operations that have an input
+tangent and no output tangent are the reason, and what they are says why.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from fgrad.passes.local import Local, tangent_type
 from fgrad.passes.vjp import pushforward, tangents as region_tangents
 from fgrad.questions.call import evaluated, every_value
 
-#: what is left of a sum that cancels, in units of the precision
+#: a sum cancels if no more than this is left, in units of the precision
 ROUNDING = 32
 
 #: operations that pass some of their elements on and leave the others
@@ -49,7 +49,7 @@ _SATURATING = frozenset({
     "tanh", "logistic", "erf", "erfc", "exp", "exp2", "expm1", "log1p", "sinh", "cosh", "atan", "div", "rsqrt",
     "sqrt", "pow", "integer_pow", "erf_inv", "lgamma", "asinh",
 })  # fmt: skip
-#: what leaves a value in place, on the way to what made a factor zero
+#: operations to skip when looking for the reason why a factor is zero
 _MOVING = frozenset({
     "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "convert_element_type", "neg",
     "stop_gradient",
@@ -63,11 +63,11 @@ _COMPARISONS = frozenset({
 
 @define(eq=False)
 class Note:
-    """One operation at which a movement ended.
+    """One operation at which tangents end.
 
     Attributes:
       kind: "cut", "masked", "saturated" or "cancels".
-      alive: whether a gradient comes to the operation's results from behind.
+      alive: whether the operation's results have a cotangent that is not zero.
       count: how many elements ended there.
     """
 
@@ -80,28 +80,28 @@ class Note:
 
 
 class Walk:
-    """A movement followed through a graph: see NOTE [Following a movement].
+    """A walk that follows tangents through a graph: see NOTE [Following a movement].
 
     Arguments:
-      names: of the graph's values.
-      alive: those of its values whose cotangents are not zero.
+      names: those of the graph's values.
+      alive: the values with nonzero cotangents.
     """
 
     def __init__(self, names: Sequence[str], alive: set[int]):
         self.names: Sequence[str] = names
         self.alive: set[int] | None = alive
         self.notes: dict[Any, Note] = {}
-        #: custom backward rules that it went past
+        #: custom backward rules on the way
         self.rules: list[Note] = []
-        #: the line of the call that it is inside of, for nodes without one
+        #: the line of the enclosing call, for nodes without one
         self.source: Source | None = None
         self.ends_alive: bool = True
 
     def run(self, graph: Graph, args: Sequence[Any], tangents: dict[int, Any]) -> list[Any]:
-        """The movements of a graph's outputs, None for none."""
+        """The tangents of a graph's outputs, None for none."""
         values = every_value(graph, args)
         names, alive, source = self.names, self.alive, self.source
-        # inside, names and cotangents are not known
+        # inner graphs have no names and cotangents
         self.names, self.alive = (), None
         number = len(graph.in_types) + len(graph.consts)
         for node in graph.nodes:
@@ -122,7 +122,7 @@ class Walk:
     def node(
         self, node: Node, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any], of: "_Producers"
     ) -> Sequence[Any]:
-        """The movements of a node's results."""
+        """The tangents of a node's results."""
         op = node.op
         inside = self.inside(node, ins, live)
         if inside is not None:
@@ -141,7 +141,7 @@ class Walk:
         return moved
 
     def inside(self, node: Node, ins: Sequence[Any], live: dict[int, Any]) -> Sequence[Any] | None:
-        """The movements through an operation that holds graphs, by going into it; None for another."""
+        """The tangents of the results of an operation with inner graphs, by walking these; None for others."""
         op, region, params = node.op, node.op.primitive, node.op.params
         if not isinstance(region, Region) or isinstance(region, CustomJvp):
             return None
@@ -162,7 +162,7 @@ class Walk:
         return self.run(graph, ins, dict(live))
 
     def within(self, op: Op, ins: Sequence[Any], live: dict[int, Any]) -> bool:
-        """Look into a call whose own rule gives zero; whether the reason is found there."""
+        """Walk the body of a call whose own rule returns zero; whether the reason is there."""
         before = len(self.notes)
         self.run(op.params["call"], ins, dict(live))
         return len(self.notes) > before
@@ -175,9 +175,9 @@ class Walk:
         stacked: list[Any] = [None] * (len(op.out_types) - nk)
         for t in reversed(range(length)) if params["reverse"] else range(length):
             xs = {k: np.asarray(v)[t] for k, v in live.items() if k >= nc + nk}
-            given = [*ins[:nc], *carry, *(np.asarray(x)[t] for x in ins[nc + nk :])]
-            outs = self.run(body, given, {k: v for k, v in {**moving, **xs}.items() if nonzero(v)})
-            carry = evaluated(body, given)[:nk]
+            inputs = [*ins[:nc], *carry, *(np.asarray(x)[t] for x in ins[nc + nk :])]
+            outs = self.run(body, inputs, {k: v for k, v in {**moving, **xs}.items() if nonzero(v)})
+            carry = evaluated(body, inputs)[:nk]
             moving = {k: v for k, v in moving.items() if k < nc}
             moving |= {nc + k: v for k, v in enumerate(outs[:nk]) if v is not None}
             for k, v in enumerate(outs[nk:]):
@@ -198,7 +198,7 @@ class Walk:
         return [moving.get(nb + k) for k in range(len(op.out_types))]
 
     def partly(self, node: Node, ins: Sequence[Any], live: dict[int, Any], moved: Sequence[Any], of: Any) -> None:
-        """Note the elements that end at an operation which others pass."""
+        """Note the elements that end at an operation through which others pass."""
         out = next((t for t in moved if t is not None), None)
         shapes = {np.shape(t) for t in live.values()}
         if out is None or len(moved) != 1:
@@ -215,10 +215,10 @@ class Walk:
             self.note(*ended, live, lost)
 
     def note(self, kind: str, node: Node, text: str, live: dict[int, Any], count: int | None = None) -> None:
-        held = self.notes.get((self.source, node.op.name))
-        if held is None:
-            held = self.notes[self.source, node.op.name] = Note(kind, node.op.name, text, self.source, self.ends_alive)
-        held.count += _count(live) if count is None else count
+        note = self.notes.get((self.source, node.op.name))
+        if note is None:
+            note = self.notes[self.source, node.op.name] = Note(kind, node.op.name, text, self.source, self.ends_alive)
+        note.count += _count(live) if count is None else count
 
 
 #: operations whose results' elements are not those of the operands in their places
@@ -232,22 +232,22 @@ def _count(live: dict[int, Any]) -> int:
 
 
 def _pushed(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any]) -> list[Any]:
-    """The movements of an operation's results, by its rule."""
-    which = tuple([k in live for k in range(len(ins))])
-    given = [np.asarray(t, tangent_type(op.in_types[k]).dtype) for k, t in live.items()]
+    """The tangents of an operation's results, by its rule."""
+    live_inputs = tuple([k in live for k in range(len(ins))])
+    flat_tangents = [np.asarray(t, tangent_type(op.in_types[k]).dtype) for k, t in live.items()]
     if is_differentiated_jointly(op):
-        local: Local = region_tangents(op, which)
-        outputs = evaluated(local.graph, [*ins, *given])[len(outs) :]
+        local: Local = region_tangents(op, live_inputs)
+        outputs = evaluated(local.graph, [*ins, *flat_tangents])[len(outs) :]
     else:
-        local = pushforward(op, which)
-        outputs = evaluated(local.graph, [*ins, *outs, *given])
+        local = pushforward(op, live_inputs)
+        outputs = evaluated(local.graph, [*ins, *outs, *flat_tangents])
     return [
         None if k is None or not is_inexact(t) else outputs[k] for k, t in zip(local.results, op.out_types, strict=True)
     ]
 
 
 def _cancels(op: Op, ins: Sequence[Any], outs: Sequence[Any], live: dict[int, Any], moved: Sequence[Any]) -> bool:
-    """Whether movements that come into an operation cancel in it, but for rounding."""
+    """Whether the tangents of an operation's inputs cancel, but for rounding."""
     if len(live) > 1:
         parts = [_pushed(op, ins, outs, {k: t}) for k, t in live.items()]
     elif op.name == "reduce_sum":
@@ -271,7 +271,7 @@ def _cut(op: Op) -> str:
 
 
 def _ended(node: Node, ins: Sequence[Any], live: dict[int, Any], of: "_Producers") -> tuple[str, Node, str]:
-    """The kind of an operation that a movement does not come out of, and what happens there."""
+    """The kind of an operation at which tangents end, and what happens there."""
     name = node.op.name
     if name in _CHOOSING:
         return "masked", node, _CHOOSING[name]
@@ -292,30 +292,24 @@ def _ended(node: Node, ins: Sequence[Any], live: dict[int, Any], of: "_Producers
 
 @frozen(eq=False)
 class _Producers:
-    """What made the values of a graph."""
+    """The nodes that compute a graph's values."""
 
     graph: Graph
     names: Sequence[str]
 
     def why(self, number: int) -> tuple[bool, str]:
-        """Whether a factor is zero because a function is flat, and what it is called."""
-        graph = self.graph
-        makers: dict[int, Node] = {}
-        at = len(graph.in_types) + len(graph.consts)
-        for node in graph.nodes:
-            for _ in node.op.out_types:
-                makers[at] = node
-                at += 1
-        named = self.names[number] if number < len(self.names) else ""
-        maker = makers.get(number)
-        while maker is not None and maker.op.name in _MOVING and maker.inputs:
-            number = maker.inputs[0]
-            if number < len(self.names) and named.startswith("%"):
-                named = self.names[number]
-            maker = makers.get(number)
-        if not named or named.startswith("%"):
-            named = "a constant" if maker is None else f"the result of {maker.op.name}"
-        return maker is not None and (maker.op.name in _SATURATING or maker.op.name == "sub"), named
+        """Whether a factor is zero because a function is flat, and its name."""
+        producers = {i: node for node, outs in self.graph.numbered() for i in outs}
+        name = self.names[number] if number < len(self.names) else ""
+        producer = producers.get(number)
+        while producer is not None and producer.op.name in _MOVING and producer.inputs:
+            number = producer.inputs[0]
+            if number < len(self.names) and name.startswith("%"):
+                name = self.names[number]
+            producer = producers.get(number)
+        if not name or name.startswith("%"):
+            name = "a constant" if producer is None else f"the result of {producer.op.name}"
+        return producer is not None and (producer.op.name in _SATURATING or producer.op.name == "sub"), name
 
 
 def nonzero(t: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Where does this NaN or Inf come from?"""
+"""``nonfinite``: where a NaN or Inf comes from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,18 +23,18 @@ from fgrad.questions.finding import Nonfinite
 
 
 def nonfinite(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..., Nonfinite]:
-    """A function that says where a NaN or Inf in ``fun``, or in its gradient, comes from.
+    """A function that finds out where a NaN or Inf in ``fun``, or in its gradient, comes from.
 
     Arguments:
-      fun: a function of pytrees of arrays.  If its output is a scalar, or several of which the first is one, its
-        gradient is looked at too; of another output, the gradient of the sum.  It may be what ``grad`` or
-        ``value_and_grad`` has returned: then the function that this differentiates is looked at, and its gradient.
-      argnums: the positional arguments whose gradients are looked at; all by default.
+      fun: a function of pytrees of arrays.  If its output is a scalar, or the first of several is one, its gradient is
+        examined too; otherwise the gradient of the sum.  For a result of ``grad`` or ``value_and_grad``, the function
+        that it differentiates is examined, and its gradient.
+      argnums: the positional arguments whose gradients are examined; all by default.
 
     Returns:
-      A function of the same arguments, which gives a ``Nonfinite``: the first operation, forward or backward, that made
-      it of finite numbers, its line, these numbers and where they stand, the way from there to the result, and for
-      known traps the mend, which has been tried.  It is false where everything is finite.
+      A function of the same arguments that returns a ``Nonfinite``: the first operation, forward or backward, that
+      produced it from finite numbers, its line, these numbers and their indices, the path from there to the result, and
+      for known traps a fix, which has been tried.  It is false if everything is finite.
 
     Raises:
       TypeError: an argument is being traced, so that it has no numbers.
@@ -59,36 +59,37 @@ def nonfinite(fun: Callable[..., Any], argnums: Argnums | None = None) -> Callab
 
 def _answer(fun: Callable[..., Any], args: Any, kwargs: Any, argnums: Any) -> Nonfinite:
     question = asked(fun, args, kwargs, argnums, "nonfinite")
-    return with_x64(_of, question) if question.graph.wide else _of(question)
+    return with_x64(_diagnose, question) if question.graph.wide else _diagnose(question)
 
 
-def _of(question: Asked) -> Nonfinite:
+def _diagnose(question: Asked) -> Nonfinite:
     opened: set[Op] = set()
     run, refused = _run(question, opened, {})
     while bad := run.bad():
-        loop = _guilty_loop(run.execution, bad[0][1])
+        loop = _faulty_loop(run.execution, bad[0][1])
         if loop is None or loop in opened:
             break
         opened.add(loop)
         inside, refused = _run(question, opened, {})
-        if not inside.bad():  # rounded otherwise, step by step
+        if not inside.bad():  # rounding differs step by step
             break
         run = inside
-    return diagnosed(run, lambda replaced: _run(question, opened, replaced)[0], "jnp", _looked_at(question, refused))
+    return diagnosed(run, lambda replaced: _run(question, opened, replaced)[0], "jnp", _examined(question, refused))
 
 
-def _guilty_loop(execution: Execution, cell: int) -> Op | None:
-    """The loop that made a value not finite, if it was not gone into."""
+def _faulty_loop(execution: Execution, cell: int) -> Op | None:
+    """The loop that produced a non-finite value, if it was executed as one event."""
     event = trail(execution, cell).event
     if event is None:
         return None
-    for at in (event.of, event):
-        if at is not None and at.op is not None and isinstance(at.op.primitive, Scan | While):
-            return at.op
+    for candidate in (event.of, event):
+        op = None if candidate is None else candidate.op
+        if op is not None and isinstance(op.primitive, Scan | While):
+            return op
     return None
 
 
-def _looked_at(question: Asked, refused: str) -> str:
+def _examined(question: Asked, refused: str) -> str:
     if refused:
         return f"forward; there is no backward ({refused})"
     if question.derivative or not question.wrt:
@@ -97,7 +98,7 @@ def _looked_at(question: Asked, refused: str) -> str:
 
 
 def _run(question: Asked, opened: set[Op], replaced: Mapping[int, Graph]) -> tuple[Run, str]:
-    """Carry it out, forward and, unless it is a derivative itself, backward; why there is no backward, if so."""
+    """Execute it forward and, unless it is a derivative itself, backward; and why there is no backward, if so."""
     graph = question.graph
     execution = Execution(opened, replaced)
     frame = execution.run(graph, [execution.cell(value) for value in question.values])
@@ -113,12 +114,12 @@ def _run(question: Asked, opened: set[Op], replaced: Mapping[int, Graph]) -> tup
             results += [(f"d {question.loss_name} / d {question.names[i]}", cell) for i, cell in cts.items()]
         except errors.REFUSALS as error:
             refused = str(error).split("\n")[0]
-    given = frozenset(frame.cells[: question.arguments])
-    return Run(execution, results, len(outputs), names_of(frame, question.names), given), refused
+    arguments = frozenset(frame.cells[: question.arguments])
+    return Run(execution, results, len(outputs), names_of(frame, question.names), arguments), refused
 
 
 def seeds(execution: Execution, question: Asked) -> list[tuple[int, int]]:
-    """The values that are differentiated, each with the cell of a cotangent of ones."""
+    """The differentiated values, each with the cell of a cotangent of ones."""
     seeded = []
     for k in question.loss:
         number = question.graph.outputs[k]
@@ -128,15 +129,15 @@ def seeds(execution: Execution, question: Asked) -> list[tuple[int, int]]:
 
 
 def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
-    """What the user calls the values of a frame and of those inside it, by cell."""
+    """The user's names for the values of a frame and its inner frames, by cell."""
     by_cell: dict[int, str] = {}
     todo = [(frame, names)]
     known: dict[int, tuple[str, ...]] = {}
-    for at, called in todo:
-        for cell, name in zip(at.cells, called, strict=True):
+    for outer, outer_names in todo:
+        for cell, name in zip(outer.cells, outer_names, strict=True):
             if not name.startswith("%"):
                 by_cell.setdefault(cell, name)
-        for inner in [one for many in at.inner.values() for one in many]:
+        for inner in [inner for frames in outer.inner.values() for inner in frames]:
             if id(inner.graph) not in known:
                 known[id(inner.graph)] = value_names(inner.graph)
             todo.append((inner, known[id(inner.graph)]))
@@ -147,20 +148,20 @@ def names_of(frame: Frame, names: tuple[str, ...]) -> dict[int, str]:
 
 
 def explain(error: FloatingPointError, graph: Graph, args: Sequence[Any], node: Node) -> None:
-    """Add to JAX's error at a NaN or Inf where it comes from, once."""
+    """Add the origin of a NaN or Inf to JAX's error, once."""
     if getattr(error, "asked_nonfinite", False) or any(isinstance(x, Tracer) for x in args):
         return
     error.asked_nonfinite = True  # type: ignore[attr-defined]
-    at = next(i for i, each in enumerate(graph.nodes) if each is node)
-    first = len(graph.in_types) + len(graph.consts) + sum(len(each.op.out_types) for each in graph.nodes[:at])
-    made = range(first, first + len(node.op.out_types))
-    until = Graph(graph.in_types, graph.consts, graph.nodes[: at + 1], tuple(made))
+    position = next(i for i, other in enumerate(graph.nodes) if other is node)
+    first = len(graph.in_types) + len(graph.consts) + sum(len(other.op.out_types) for other in graph.nodes[:position])
+    outs = range(first, first + len(node.op.out_types))
+    up_to_node = Graph(graph.in_types, graph.consts, graph.nodes[: position + 1], tuple(outs))
     names = value_names(graph, [f"input {i}" for i in range(len(graph.in_types))])
-    called = tuple([f"the result of {node.op.name}" if names[i].startswith("%") else names[i] for i in made])
-    question = Asked(until, list(args), len(args), names[: len(until.types)], called, (), (), True)
+    called = tuple([f"the result of {node.op.name}" if names[i].startswith("%") else names[i] for i in outs])
+    question = Asked(up_to_node, list(args), len(args), names[: len(up_to_node.types)], called, (), (), True)
     try:
-        explanation = quietly(_of, question)
-    except Exception:  # what cannot be explained is raised as it was
+        explanation = quietly(_diagnose, question)
+    except Exception:  # without an explanation the error is raised unchanged
         return
     if explanation:
         error.args = (f"{error}\n\n{explanation}\n\n{_MORE}",)

@@ -81,7 +81,7 @@ def _of_function(
         recorded = evolve(recorded, names=graph.names, outputs=recorded.outputs if single else graph.out_names)
     joint = with_gradients(recorded)
     # what the graph of values and all cotangents has besides, nobody needs
-    at = [joint.at.get(i) for i in range(len(recorded.names))]
+    at = [joint.cotangents.get(i) for i in range(len(recorded.names))]
     kept = [k for k in at if k is not None]
     count = len(recorded.outputs)
     outputs = [joint.graph.outputs[k] for k in (*range(count), *kept)]

@@ -1,9 +1,9 @@
-"""What is kept for backward: a row for each value, with its bytes, the line that made it and the rules that read it.
+"""Residuals: a row for each saved value, with its bytes, the line that computed it and the rules that read it.
 
 NOTE [What is kept]
-``vjp`` cuts the graph of values and derivatives in two (``passes/partition.py``): what the second half reads of the
-first is kept, and nothing else.  The rows are just these values.  Where a value was made and what reads it stands in
-the nodes on both sides of the cut; for a loop or a rematerialised block, in those of its body.
+``vjp`` cuts the graph of values and derivatives in two (``passes/partition.py``); the values of the first half that the
+second reads are the residuals.  Where a value was computed and what reads it follows from the nodes on both sides of
+the cut, or for a loop or a rematerialised block, from those of its body.
 """
 
 import math
@@ -34,12 +34,12 @@ from fgrad.rules.kinds import Elementwise
 
 @frozen
 class Reader:
-    """What reads a value in backward.
+    """A reader of a residual.
 
     Attributes:
       rule: the operation whose derivative reads it.
       source: the user's line that ran that operation.
-      module: the path of the module in which it ran, where there is one.
+      module: the path of the module in which it ran, if any.
     """
 
     rule: str
@@ -52,20 +52,20 @@ class Reader:
 
 @frozen
 class Residual:
-    """A value that is kept for backward.
+    """A value that is saved for backward.
 
     Attributes:
-      name: what the user calls it.
+      name: the user's name for it.
       shape: its shape.
       dtype: its type, in short: ``f32``.
-      bytes: what it adds to the memory that is held: nothing where an earlier row holds the same memory.
-      kind: whose memory it is. ``argument``: an argument's, a parameter's or a closed-over value's, which is there in
-        any case; ``constant``: a number or an array of the program's text; ``output``: the result's; ``intermediate``:
-        it is there for backward alone.
-      made: the user's line that made it; None for what the program was given.
+      bytes: the memory that it adds: none if an earlier row has the same memory.
+      kind: whose memory it is. ``argument``: of an argument, a parameter or a closed-over value, which exists anyway;
+        ``constant``: of a number or an array in the program's text; ``output``: of the result; ``intermediate``: saved
+        only for backward.
+      made: the user's line that computed it; None for inputs.
       read: the rules that read it.
-      view: for a view, the tensor of which it is one.
-      shared: the earlier row that holds the same memory, if there is one.
+      view: for a view, its base tensor.
+      shared: the earlier row with the same memory, if any.
     """
 
     name: str
@@ -93,24 +93,24 @@ class Residual:
 
 @frozen(repr=False)
 class Residuals(Answer):
-    """What is kept for backward.
+    """The values that are saved for backward.
 
     Attributes:
-      rows: a ``Residual`` for each value, those first that hold most memory.
-      by_function: the bytes that the operations of each function keep: a value counts for its first reader.
-      by_module: the same by the path of the module; empty where there are none.
+      rows: a ``Residual`` for each value, the largest first.
+      by_function: the bytes saved for the operations of each function; a value counts for its first reader.
+      by_module: the same by the path of the module; empty without modules.
     """
 
     rows: tuple[Residual, ...]
 
     @property
     def bytes(self) -> int:
-        """The memory that is held in all."""
+        """The total memory."""
         return sum(row.bytes for row in self.rows)
 
     @property
     def bytes_for_backward(self) -> int:
-        """The memory that is held for backward alone: not that of arguments, numbers and outputs."""
+        """The memory that is used only for backward, without that of arguments, constants and outputs."""
         return sum(row.bytes for row in self.rows if row.kind == "intermediate")
 
     @property
@@ -173,17 +173,16 @@ def where(source: Source | None) -> str:
 def residuals(
     fun: Callable[..., Any], argnums: Argnums | None = None, has_aux: bool = False
 ) -> Callable[..., Residuals]:
-    """What is kept for the backward pass of a function: each value with its bytes, who made it and who reads it.
+    """The values saved for the backward pass of a function, with their sizes, where they are computed and read.
 
     Arguments:
       fun: takes and returns pytrees of arrays.
-      argnums: which positional arguments are differentiated; left out, all that have derivatives, as in ``vjp``.
+      argnums: which positional arguments are differentiated; by default all that have derivatives, as in ``vjp``.
       has_aux: ``fun`` also returns auxiliary data.
 
     Returns:
-      A function of the same arguments, which gives the ``Residuals``.  Nothing is computed: the arguments may also be
-      ``jax.ShapeDtypeStruct``.  The bytes are those of what ``vjp`` keeps; a gradient that is compiled as a whole may
-      make do with less.
+      A function of the same arguments that returns the ``Residuals``.  Nothing is computed, so arguments may also be
+      ``jax.ShapeDtypeStruct``.  These are the residuals of ``vjp``; a gradient that is compiled whole may need fewer.
 
     Raises:
       TypeError, ValueError: as ``vjp`` does.
@@ -212,15 +211,15 @@ def residuals(
 def _cut(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], positions: Sequence[int], has_aux: bool
 ) -> tuple[Split, list[str | None]]:
-    """The graph of a call cut for reverse mode, and the names of its inputs: those of the wanted arguments first.
+    """The graph of a call cut for reverse mode, and the names of its inputs, those to differentiate first.
 
-    What the recording lifted out of the program's text has no name.
+    Inputs that come from the program's text have no name.
     """
     everything, tree = flattened((args, kwargs), "args", "residuals")
-    all_names = [name for each in argument_names(fun, args, kwargs) for name in each]
-    place = tree_util.tree_unflatten(tree, range(len(everything)))
-    wanted = tree_util.tree_leaves([place[0][i] for i in positions])
-    # what has no value yet is an input too
+    all_names = [name for names in argument_names(fun, args, kwargs) for name in names]
+    indices = tree_util.tree_unflatten(tree, range(len(everything)))
+    wanted = tree_util.tree_leaves([indices[0][i] for i in positions])
+    # arguments without values are inputs too
     traced = [*wanted, *(i for i, x in enumerate(everything) if _is_type(x) and i not in wanted)]
     inputs, names = [everything[i] for i in traced], [all_names[i] for i in traced]
 
@@ -253,7 +252,7 @@ def _is_type(x: Any) -> bool:
 
 def _closed_over(fun: Callable[..., Any]) -> dict[int, str]:
     """The names of the arrays in the variables that a function closes over, by identity."""
-    if not hasattr(fun, "__globals__"):  # no function of Python's
+    if not hasattr(fun, "__globals__"):  # not a Python function
         return {}
     code = fun.__code__
     cells = dict(zip(code.co_freevars, fun.__closure__ or (), strict=True))
@@ -278,8 +277,8 @@ def _rows(cut: Split, names: Sequence[str | None]) -> Sequence[Residual]:
     known, unknown, count = cut.halves.known, cut.halves.unknown, cut.halves.num_residuals
     first = len(known.outputs) - count
     named = value_names(known, [name or "a constant" for name in names])
-    makers = makers_of(known)
-    given = set(known.outputs[:first])
+    producers = producers_of(known)
+    outputs = set(known.outputs[:first])
     counts: dict[str, int] = {}
     rows = []
     for k, number in enumerate(known.outputs[first:]):
@@ -287,12 +286,13 @@ def _rows(cut: Split, names: Sequence[str | None]) -> Sequence[Residual]:
         if number < len(known.in_types):
             name, made, kind = named[number], None, "constant" if names[number] is None else "argument"
         else:
-            node, output = makers[number]
-            inner, at = inside(node, output)
-            made, kind = at.source if at is not None else node.source, "output" if number in given else "intermediate"
-            # of a loop or block, only a lone result is sure to be what the line stores
-            stored = at is None or (inner is None and len(node.op.out_types) == 1)
-            name = named[number] if stored and not named[number].startswith("%") else _name(inner, at or node)
+            node, output = producers[number]
+            inner, producer = inside(node, output)
+            made = node.source if producer is None else producer.source
+            kind = "output" if number in outputs else "intermediate"
+            # a loop or block with several results may not be stored in the variable of its line
+            stored = producer is None or (inner is None and len(node.op.out_types) == 1)
+            name = named[number] if stored and not named[number].startswith("%") else _name(inner, producer or node)
         readers = tuple(dict.fromkeys(readers_of(unknown, k)))
         dtype = dtype_text(type.dtype)
         rows.append(Residual(numbered(name, counts), type.shape, dtype, size_of(type), kind, made, readers))
@@ -300,7 +300,7 @@ def _rows(cut: Split, names: Sequence[str | None]) -> Sequence[Residual]:
 
 
 def numbered(name: str, counts: dict[str, int]) -> str:
-    """A name that is used once: the second value of one name is ``h#2``."""
+    """A unique name: the second value with a name is ``h#2``."""
     counts[name] = counts.get(name, 0) + 1
     return name if counts[name] == 1 else f"{name}#{counts[name]}"
 
@@ -311,40 +311,40 @@ def size_of(type: ShapedArray) -> int:
 
 
 def _name(name: str | None, node: Node) -> str:
-    """What to call a value that no variable holds: by its operation, or as the slope of another operation."""
+    """A name for a value without a variable: that of its operation, or as the slope of another operation."""
     of = node.source.of if node.source is not None else None
     if of is None:
         return name or node.op.name
     return f"slope of {of}" if isinstance(rule_of_name(of), Elementwise) else f"{node.op.name} for {of}"
 
 
-def makers_of(graph: Graph) -> dict[int, tuple[Node, int]]:
-    """The node that makes each value, and which of its outputs it is."""
-    makers: dict[int, tuple[Node, int]] = {}
+def producers_of(graph: Graph) -> dict[int, tuple[Node, int]]:
+    """The node that computes each value, and the index of the value among its outputs."""
+    producers: dict[int, tuple[Node, int]] = {}
     number = len(graph.in_types) + len(graph.consts)
     for node in graph.nodes:
         for k in range(len(node.op.out_types)):
-            makers[number] = node, k
+            producers[number] = node, k
             number += 1
-    return makers
+    return producers
 
 
 def inside(node: Node, output: int) -> tuple[str | None, Node | None]:
-    """For an output of a loop or a block: the name there, and the node, of the value in its body."""
-    name, maker = None, None
+    """For an output of a loop or a block, the name and the node of that value in the body."""
+    name, producer = None, None
     while isinstance(body := node.op.params.get("body"), Graph) and output < len(body.outputs):
         number = body.outputs[output]
-        made = makers_of(body).get(number)
-        if made is None:
-            return (f"carry of {node.op.name}" if maker is None else name), node
-        node, output = made
-        name, maker = value_names(body)[number], node
+        produced_by = producers_of(body).get(number)
+        if produced_by is None:
+            return (f"carry of {node.op.name}" if producer is None else name), node
+        node, output = produced_by
+        name, producer = value_names(body)[number], node
         name = None if name.startswith("%") else name
-    return name, maker
+    return name, producer
 
 
 def readers_of(graph: Graph, value: int) -> Iterator[Reader]:
-    """What reads an input of the second half; in a loop, what reads it in the body."""
+    """The readers of an input of the second half; for a loop, those in its body."""
     for node in graph.nodes:
         for k, i in enumerate(node.inputs):
             if i != value:

@@ -1,7 +1,7 @@
 """Known traps: where an operation or its slope is not finite, and what to write instead, in a form that can be tried.
 
-Each trap knows at which operands it shuts.  Two mends can be tried in a graph.  The *guard* is the double ``where``:
-the operand is replaced where the trap shuts, which changes nothing where the result there is not chosen.  The *bound*
+Each trap knows for which operands it shuts.  Two fixes can be tried in a graph.  The *guard* is the double ``where``:
+the operand is replaced where the trap shuts, which changes nothing if the result there is not selected.  The *bound*
 keeps the operand out of the trap, which changes the value a little.
 """
 
@@ -28,11 +28,11 @@ class Trap:
       forward: what is wrong with the value there.
       backward: what is wrong with the slope there.
       operands: which operands are guarded and bounded.
-      safe: a number that is harmless as one of these.
-      call: how the operation is written, of ``{x}`` and ``{y}``; ``{np}`` is the library.
-      bound: from one of these operands to one that is kept out of the trap.
-      bounded: how that is written.
-      advice: what to do, where neither can be tried or something else is better.
+      safe: a harmless number for these.
+      call: the source of the operation, with ``{x}`` and ``{y}``; ``{np}`` is the library.
+      bound: from one of these operands to one outside the trap.
+      bounded: its source.
+      advice: what to do if neither can be tried or something else is better.
     """
 
     shuts: Callable[..., Any]
@@ -69,12 +69,12 @@ class Trap:
 
 
 def _format(x: Any) -> Any:
-    """The limits of the format that an operation computes in: a tensor may be divided by an integer."""
+    """The limits of the format in which an operation computes; a tensor may be divided by an integer."""
     return jnp.finfo(x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float32)
 
 
 def _small(x: Any) -> float:
-    """A number that is small and has a square root and a reciprocal that are far from the ends of the format."""
+    """A small number whose square root and reciprocal are far from the ends of the format."""
     return 1e-12 if _format(x).bits > 16 else 1e-4
 
 
@@ -105,7 +105,7 @@ def _of_exp(name: str, both: bool = False) -> Trap:
         backward=f"{name} overflows, and its slope with it",
         call=f"{{np}}.{name}({{x}})",
         safe=0.0,
-        # far below what overflows, since what comes after adds and multiplies
+        # far below overflow, because later operations add and multiply
         bound=lambda x: jnp.clip(x, -min(80.0, _largest(x) - 1) if both else None, min(80.0, _largest(x) - 1)),
         bounded="{np}.clip({x}, max=80.0)",
         advice="Better than a bound, if it is one of these: softmax, logsumexp, log_softmax, logaddexp and softplus as "

@@ -1,4 +1,4 @@
-"""What happens inside: values and cotangents of a function's variables, by name or by line."""
+"""``watch``: the values and cotangents of a function's variables, by name or by line."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +30,11 @@ class Record:
     """One value of a run.
 
     Attributes:
-      name: what the user calls it.
+      name: the user's name for it.
       value: the array.
-      cotangent: the derivative of the output with respect to it; None where the output does not depend on it.
-      source: the user's line that made it; None of an argument.
-      steps: the number of the step in each loop around it, the outermost first.
+      cotangent: the derivative of the output with respect to it; None if the output does not depend on it.
+      source: the user's line that computed it; None for an argument.
+      steps: the index of the step in each loop around it, outermost first.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Record:
 
 @frozen(repr=False, str=False)
 class Watched(Records):
-    """What was watched: for each name or line that was asked for, the records in order, one for each time.
+    """For each watched name or line the records in order, one for each time it was computed.
 
     Attributes:
-      of: the output that the cotangents are derivatives of.
-      records: the records by what was asked for.
+      of: the output of which the cotangents are derivatives.
+      records: the records by name or line.
       refused: why there are no cotangents, if so.
     """
 
@@ -86,25 +86,24 @@ def _shown(value: Any) -> str:
 
 
 def watch(fun: Callable[..., Any], *names: str | int, argnums: Argnums | None = None) -> Callable[..., Watched]:
-    """A function that gives values inside ``fun``, and the derivatives of its output with respect to them.
+    """A function that returns values inside ``fun``, and the derivatives of its output with respect to them.
 
-    The code of ``fun`` stays as it is.
+    The code of ``fun`` need not change.
 
     Arguments:
-      fun: a function of pytrees of arrays; the output is differentiated if it is a scalar, of several the first if that
-        is one, else their sum.  It may be what ``grad`` or ``value_and_grad`` has returned: then the function that this
-        differentiates is watched.
+      fun: a function of pytrees of arrays.  Its output is differentiated if it is a scalar, or the first of several if
+        that is one, else their sum.  For a result of ``grad`` or ``value_and_grad``, the function behind it is watched.
       names: variables of the code (``"h"``, ``"self.h"``), paths of arguments (``"params['w']"``), or lines of its
         file (numbers, or texts such as ``"model.py:12"``).  Without any, all variables are watched.
-      argnums: the positional arguments on the way to which there are cotangents; all by default.
+      argnums: the positional arguments to which cotangents flow; all by default.
 
     Returns:
-      A function of the same arguments, which gives a ``Watched``: a mapping from each of ``names`` to a list of
+      A function of the same arguments that returns a ``Watched``: a mapping from each of ``names`` to a list of
       records with ``value``, ``cotangent``, ``source`` and ``steps``.  A variable of a loop has a record for each step.
 
     Raises:
       TypeError: an argument is being traced, so that it has no numbers.
-      NameError: there is no such variable or line; the message says which there are.
+      NameError: there is no such variable or line; the message lists those that there are.
 
     >>> import fgrad, jax.numpy as jnp
     >>> def loss(w, x):
@@ -149,24 +148,24 @@ def _of(question: Asked, names: Sequence[str | int]) -> Watched:
             refused = str(error).split("\n")[0]
     names_of = {id(graph): called for graph, called, _ in known}
     records: dict[str, list[Record]] = {name: [] for name in chosen}
-    for at, steps in _frames(frame):
-        for name, numbers_of in wanted.get(id(at.graph), {}).items():
+    for inner, steps in _frames(frame):
+        for name, numbers_of in wanted.get(id(inner.graph), {}).items():
             for number, watched in enumerate(numbers_of):
                 if watched:
-                    records[name].append(_record(execution, at, number, names_of[id(at.graph)][number], steps))
+                    records[name].append(_record(execution, inner, number, names_of[id(inner.graph)][number], steps))
     return Watched(question.loss_name, records, refused)
 
 
-#: a graph, the names of its values, and the user's lines that made them
+#: a graph, the names of its values, and the user's lines that computed them
 Known = tuple[Graph, tuple[str, ...], list[Source | None]]
 
 
 def _known(graph: Graph, names: Sequence[str]) -> list[Known]:
-    """The graph and all in it that can be gone into, the outermost first."""
+    """The graph and the graphs inside that get frames of their own, outermost first."""
     graphs: list[Known] = [(graph, tuple(names), _sources(graph))]
     seen = {id(graph)}
-    for at, _, _ in graphs:
-        for node in at.nodes:
+    for outer, _, _ in graphs:
+        for node in outer.nodes:
             for body in bodies(node.op):
                 if id(body) not in seen:
                     seen.add(id(body))
@@ -175,7 +174,7 @@ def _known(graph: Graph, names: Sequence[str]) -> list[Known]:
 
 
 def _sources(graph: Graph) -> list[Source | None]:
-    """The line of each value that is the result of a user's instruction; of what was made on the way to it, None."""
+    """The line of each value that is the result of a user's instruction, None for intermediate values."""
     sources: list[Source | None] = [None] * len(graph.types)
     for values, source in runs(graph):
         if values:
@@ -197,7 +196,7 @@ def _plain_names(known: Sequence[Known]) -> Iterator[str]:
 
 
 def _matches(wanted: str, graph: Graph, names: Sequence[str], sources: Sequence[Source | None]) -> list[bool]:
-    """Which values of a graph are asked for: those of this name, or made by this line."""
+    """Which values of a graph are wanted: those with this name, or computed by this line."""
     line = re.fullmatch(r"(?:(.*):)?(\d+)", wanted)
     if line is None:
         return [name == wanted or name.partition("#")[0] == wanted for name in names]
@@ -216,28 +215,28 @@ def _unknown(name: str, known: Sequence[Known]) -> NameError:
 
 
 def _to_open(graph: Graph, wanted: set[int]) -> set[Op]:
-    """The loops in which, at some depth, there is something that is asked for."""
+    """The loops that have wanted values inside, at any depth."""
     loops: set[Op] = set()
 
-    def within(at: Graph) -> bool:
+    def visit(outer: Graph) -> bool:
         inside = False
-        for node in at.nodes:
+        for node in outer.nodes:
             for body in bodies(node.op):
-                if within(body):
+                if visit(body):
                     inside = True
                     if isinstance(node.op.primitive, Scan | While):
                         loops.add(node.op)
-        return inside or id(at) in wanted
+        return inside or id(outer) in wanted
 
-    within(graph)
+    visit(graph)
     return loops
 
 
 def _frames(frame: Frame, steps: tuple[int, ...] = ()) -> Iterator[tuple[Frame, tuple[int, ...]]]:
-    """A frame and those inside it with the steps of the loops around them, in the order of the program."""
+    """A frame and those inside it with the steps of the loops around them, in program order."""
     yield frame, steps
-    for at in sorted(frame.inner):
-        for inner in frame.inner[at]:
+    for position in sorted(frame.inner):
+        for inner in frame.inner[position]:
             yield from _frames(inner, steps if inner.step is None else (*steps, inner.step))
 
 
@@ -247,16 +246,10 @@ def _record(execution: Execution, frame: Frame, number: int, name: str, steps: t
         name,
         np.asarray(execution.values[frame.cells[number]]),
         None if cotangent is None else np.asarray(execution.values[cotangent]),
-        next((source for source in (_made(frame, number),) if source is not None), None),
+        _source_of(frame, number),
         steps,
     )
 
 
-def _made(frame: Frame, number: int) -> Source | None:
-    at = len(frame.graph.in_types) + len(frame.graph.consts)
-    for node in frame.graph.nodes:
-        count = len(node.op.out_types)
-        if at <= number < at + count:
-            return node.source
-        at += count
-    return None
+def _source_of(frame: Frame, number: int) -> Source | None:
+    return next((node.source for node, outs in frame.graph.numbered() if number in outs), None)

@@ -1,4 +1,4 @@
-"""``why_zero``: which gradients are zero, and what made them so."""
+"""``why_zero``: which gradients are zero, and why."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,22 +16,22 @@ from fgrad.passes.local import tangent_type
 from fgrad.questions.call import Call, called, evaluated, line_of, with_gradients
 from fgrad.questions.movement import Note, Walk, nonzero
 
-#: how many reasons of one argument are shown
+#: how many reasons are shown for one argument
 SHOWN = 3
-#: what explains more comes first where one line has several
+#: of several reasons at one line, the first of these is the best explanation
 _ORDER = ("saturated", "masked", "cut", "cancels")
 
 
 @frozen
 class Reason:
-    """One place where a gradient ends.
+    """One operation at which a gradient ends.
 
     Attributes:
-      kind: "cut" (the operation has no derivative), "masked" (other elements were chosen, or it was multiplied by
+      kind: "cut" (the operation has no derivative), "masked" (other elements were selected, or it was multiplied by
         zero), "saturated" (the slope is zero there) or "cancels" (contributions add up to zero).
       operation: the operation's name.
       text: what happens there, in words.
-      source: the user's line, None where it is not known.
+      source: the user's line, None if it is not known.
       count: how many elements end there.
     """
 
@@ -47,14 +47,14 @@ class Reason:
 
 @frozen
 class ZeroGradient:
-    """One argument whose gradient is zero, wholly or in part.
+    """One argument whose gradient is zero or has zeros.
 
     Attributes:
       name: the argument's path: ``params['w']``.
       kind: "unused", "integer", or that of the first reason: "cut", "masked", "saturated", "cancels".
       zeros: how many elements of the gradient are zero.
       size: how many there are.
-      reasons: where the gradient ends, what most elements come to first.
+      reasons: where the gradient ends, the most frequent reason first.
     """
 
     name: str
@@ -71,7 +71,7 @@ class ZeroGradient:
 
 @frozen(repr=False, str=False)
 class ZeroGradients(Answer):
-    """The arguments whose gradients are zero, and why; false when no gradient has a zero.
+    """The arguments whose gradients are zero, and why; false if no gradient has a zero.
 
     Attributes:
       leaves: the arguments concerned, in order.
@@ -123,11 +123,11 @@ def why_zero(fun: Callable[..., Any]) -> Callable[..., ZeroGradients]:
     """A function of the same arguments that says which of their gradients are zero, and why.
 
     Arguments:
-      fun: takes pytrees of arrays and returns a scalar; of other results a weighted sum of the elements is taken.
+      fun: takes pytrees of arrays and returns a scalar, or other results, whose weighted sum is differentiated.
 
     Returns:
-      A function whose result names each argument with a gradient of zero, or with zeros in it: unused; cut, where and
-      by what; integer; masked by a selection or a factor of zero; saturated; or contributions that cancel.
+      A function whose result has each argument whose gradient is zero or has zeros, with the reason: unused; cut, where
+      and by what; integer; masked by a selection or a factor of zero; saturated; or contributions that cancel.
 
     Raises:
       ArgumentTypeError: an argument is not made of arrays.
@@ -145,7 +145,7 @@ def why_zero(fun: Callable[..., Any]) -> Callable[..., ZeroGradients]:
         call = called(fun, args, kwargs, "why_zero")
         joint = with_gradients(call)
         outs = evaluated(joint.graph, call.values)
-        cotangents = {number: outs[place] for number, place in joint.at.items()}
+        cotangents = {number: outs[k] for number, k in joint.cotangents.items()}
         alive = {number for number, ct in cotangents.items() if nonzero(ct)}
         names = value_names(call.graph, call.names)
         zeros = []
@@ -178,19 +178,19 @@ def _explained(call: Call, i: int, zero: np.ndarray, walk: Walk) -> ZeroGradient
 
 
 def _is_read(graph: Graph, i: int) -> bool:
-    """Whether any operation on the way to the results, or a result itself, reads a value."""
+    """Whether a value is a result or some operation reads it."""
     return i in graph.outputs or any(i in node.inputs for node in graph.nodes)
 
 
 def _ranked(notes: Sequence[Note]) -> tuple[Reason, ...]:
-    """The reasons, the weightiest first; of those of one instruction the one that explains most."""
-    # where no gradient comes from behind either, the reason is farther on
+    """The reasons, the most frequent first, and for each instruction only the best one."""
+    # if the operation's results have no gradient either, the reason is farther on
     notes = [note for note in notes if note.alive] or notes
     best: dict[Any, Reason] = {}
     for note in notes:
         reason = Reason(note.kind, note.operation, note.text, note.source, note.count)
-        place = note.source and (note.source.code, note.source.offset)
-        held = best.get(place)
-        if held is None or _ORDER.index(reason.kind) < _ORDER.index(held.kind):
-            best[place] = reason
+        position = note.source and (note.source.code, note.source.offset)
+        previous = best.get(position)
+        if previous is None or _ORDER.index(reason.kind) < _ORDER.index(previous.kind):
+            best[position] = reason
     return tuple(sorted(best.values(), key=lambda r: (r.kind == "cancels", -r.count)))

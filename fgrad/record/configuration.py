@@ -1,4 +1,4 @@
-"""Those of JAX's settings that change what is recorded."""
+"""JAX's settings that change what is recorded."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-#: JAX's settings on which the meaning of recorded code depends; each is read without a frame of Python's
+#: the settings on which the meaning of recorded code depends, read without a Python frame
 configuration: Callable[[], tuple[Any, ...]] = partial(
     attrgetter(
         "jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"
@@ -15,5 +15,5 @@ configuration: Callable[[], tuple[Any, ...]] = partial(
     jax.config,
 )
 
-#: the precision of products that holds now
+#: the current precision of products
 precision: Callable[[], Any] = partial(attrgetter("jax_default_matmul_precision"), jax.config)

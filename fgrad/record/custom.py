@@ -1,8 +1,8 @@
-"""Calls of functions with custom rules, as a recording meets them: each becomes one operation that has its rule.
+"""Recording calls of functions with custom rules; each becomes one operation that has its rule.
 
 NOTE [Residuals that are known]
-A residual that is no traced value (a Python number, a NumPy array) is part of the rule: the backward rule gets it as it
-is, and nothing of it is saved.  So ``isinstance(residual, int)`` and ``residual is True`` say what they say under JAX.
+A residual that is not traced (a Python number, a NumPy array) is part of the rule: the backward rule gets it unchanged,
+and it is not saved.  So ``isinstance(residual, int)`` and ``residual is True`` have the same results as under JAX.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -19,12 +19,12 @@ from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
-    emptied,
+    as_passed_on,
     is_inexact,
     is_reference,
-    outcome,
-    settle_outputs,
-    settled,
+    reset_function,
+    reset_rule,
+    stored_outputs,
     symbolic_zero,
     typeof,
     zero_tangent,
@@ -32,9 +32,9 @@ from fgrad.jaxcore import (
 
 
 class Recording(Protocol):
-    """What is asked of a recording here."""
+    """The methods of a recording that are used here."""
 
-    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int], /) -> tuple[Graph, list[Any]]: ...
+    def inner(self, function: Any, args: Sequence[Any], live: Collection[int], /) -> tuple[Graph, list[Any]]: ...
 
     def rule(
         self,
@@ -62,7 +62,7 @@ class Recording(Protocol):
 
 
 def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: bool) -> list[Any]:
-    """Record a call of ``jax.custom_jvp``: JAX hands over the flat function and the flat rule."""
+    """Record a call of ``jax.custom_jvp``; JAX passes the flat function and the flat rule."""
     types = [typeof(x) for x in args]
     call, lifted = recording.inner(fun.call_wrapped, args, ())
     inexact = [is_inexact(t) for t in types]
@@ -70,28 +70,28 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
 
     def rule(*flat: Any, live: Sequence[bool] | None = None) -> list[Any]:
         live = inexact if live is None else live
-        given = iter(flat[len(types) :])
+        inexact_tangents = iter(flat[len(types) :])
         full = [
-            next(given) if differentiable else np.zeros(t.shape, jax.dtypes.float0)
+            next(inexact_tangents) if differentiable else np.zeros(t.shape, jax.dtypes.float0)
             for differentiable, t in zip(inexact, types, strict=True)
         ]
         tangents = [
             x if is_live or not symbolic_zeros else symbolic_zero(t)
             for x, t, is_live in zip(full, types, live, strict=True)
         ]
-        outs = emptied(jvp).call_wrapped(*flat[: len(types)], *tangents)
+        outs = reset_rule(jvp).call_wrapped(*flat[: len(types)], *tangents)
         n = len(outs) // 2
         return [
             *outs[:n],
-            *(_filled(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
+            *(_instantiated(t, o) for o, t in zip(outs[:n], outs[n:], strict=True) if is_inexact(typeof(o))),
         ]
 
-    # where the body has a rule for reverse mode (NOTE [A function with both rules]), this one may never be wanted
+    # if the body has a rule for reverse mode, this one may never run: NOTE [A function with both rules]
     both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
-    made_by = recording.staged_rule if both else recording.rule
+    make_rule = recording.staged_rule if both else recording.rule
     key = rule_key(jvp, types)
-    deferred = made_by(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
-    settle_outputs(fun, jvp)
+    deferred = make_rule(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
+    reset_function(fun, jvp)
     every = [*lifted, *args]
     op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
     return recording.emit(op, every, here())
@@ -106,46 +106,45 @@ def custom_vjp_call(
     out_trees: Callable[[], Any],
     symbolic_zeros: bool,
 ) -> list[Any]:
-    """Record a call of ``jax.custom_vjp``: JAX hands over the flat function and the flat rules."""
-    # references are part of the rule: it reads and writes them when it runs
-    held = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
+    """Record a call of ``jax.custom_vjp``; JAX passes the flat function and the flat rules."""
+    # references are part of the rule, which reads and writes them when it runs
+    references = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
     count = len(args)
-    args = [x for i, x in enumerate(args) if i not in held]
+    args = [x for i, x in enumerate(args) if i not in references]
     types = [typeof(x) for x in args]
 
-    def every(values: Sequence[Any]) -> list[Any]:
+    def with_references(values: Sequence[Any]) -> list[Any]:
         rest = iter(values)
-        return [held[i] if i in held else next(rest) for i in range(count)]
+        return [references[i] if i in references else next(rest) for i in range(count)]
 
-    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*every(xs)), args, ())
+    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*with_references(xs)), args, ())
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
         live_args = (True,) * n if live is None else live[:n]
         flags = iter(live_args)
-        return emptied(fwd).call_wrapped(
-            *[item for i, x in enumerate(every(xs)) for item in (x, i not in held and next(flags))]
+        return reset_rule(fwd).call_wrapped(
+            *[item for i, x in enumerate(with_references(xs)) for item in (x, i not in references and next(flags))]
         )
 
     def make(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
-        known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else settled(x) for x in outs]
+        known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else as_passed_on(x) for x in outs]
         cotangents = None if live is None else live[n:]
-        return vjp_rule(
-            call, builder, numbers, known, out_trees(), outcome(fwd), bwd, _label(fun), live=cotangents, held=held
-        )
+        label, write = _label(fun), stored_outputs(fwd)
+        return vjp_rule(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references)
 
-    key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in held.items()])
+    key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in references.items()])
     deferred = recording.rule(key, forward, args, (), make, symbolic_zeros)
-    settle_outputs(fun, fwd)
-    taken = [*lifted, *args]
-    op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in taken])
-    return recording.emit(op, taken, here())
+    reset_function(fun, fwd)
+    inputs = [*lifted, *args]
+    op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
+    return recording.emit(op, inputs, here())
 
 
-def _filled(tangent: Any, out: Any) -> Any:
-    """A rule's tangent output as a value: symbolic zeros filled in."""
+def _instantiated(tangent: Any, out: Any) -> Any:
+    """A rule's tangent output with symbolic zeros instantiated."""
     return zero_tangent(typeof(out)) if type(tangent) is jax.custom_derivatives.SymbolicZero else tangent
 
 
@@ -154,7 +153,7 @@ def _label(fun: Any) -> str:
 
 
 def _lead(graph: Graph, lifted: int) -> Graph:
-    """The same graph with its last ``lifted`` inputs first."""
+    """The graph with its last ``lifted`` inputs first."""
     builder = Builder(
         [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
     )

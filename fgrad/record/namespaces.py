@@ -1,4 +1,4 @@
-"""JAX's namespaces with the fast lane built in: ``fgrad.numpy`` is ``jax.numpy`` for arrays, quicker for tracers."""
+"""JAX's namespaces with the fast lane: ``fgrad.numpy`` is ``jax.numpy``, but faster for tracers."""
 
 import functools
 import sys
@@ -18,9 +18,9 @@ _NOTHING = (object(),)
 
 
 def fast(function: Any) -> Any:
-    """``function`` with the fast lane: where an argument is being recorded it is applied from its template.
+    """``function`` with the fast lane: called with tracers, it is applied from its template.
 
-    On other arguments the result is a plain call of ``function``.
+    For other arguments the result is a plain call of ``function``.
 
     >>> import jax.numpy as jnp
     >>> fast(jnp.sin)(0.0)
@@ -28,8 +28,8 @@ def fast(function: Any) -> Any:
     """
 
     def call(x: Any = _NOTHING, y: Any = _NOTHING, /, *rest: Any, **kwargs: Any) -> Any:
-        # the usual calls first: this test is all that an ordinary array pays for the fast lane, and so the first two
-        # arguments have names: a tuple of them takes a tenth of a microsecond
+        # the usual calls first, since ordinary arrays pay for these tests; the first two arguments have names because
+        # a tuple of them takes a tenth of a microsecond
         if not kwargs and not rest:
             kind = type(x)
             if y is _NOTHING:
@@ -68,9 +68,9 @@ def _has_tracer(values: Iterable[Any]) -> bool:
 
 
 def export(module: ModuleType, target: str, inner: Sequence[str] = ()) -> Any:
-    """The module-level ``__getattr__`` of namespace ``target``: ``module``'s names, wrapped when first used.
+    """The module-level ``__getattr__`` of namespace ``target``: ``module``'s names, wrapped at first use.
 
-    The modules ``inner`` of the namespace are imported when they are first asked for.
+    The modules ``inner`` of the namespace are imported at first use.
     """
     here = sys.modules[target]
 
@@ -102,7 +102,7 @@ def is_function(value: Any) -> bool:
 
 
 def _decorates(value: Any) -> bool:
-    """Whether it takes a function and returns one (``vectorize``): there is nothing of it to record."""
+    """Whether it takes a function and returns one (``vectorize``), so that there is nothing to record."""
     return getattr(value, "__name__", "") in (
         "vectorize",
         "frompyfunc",

@@ -1,10 +1,10 @@
-"""Errors of JAX and NumPy inside of a recorded function, with the user's line and what the operands are called.
+"""Errors of JAX and NumPy inside a recorded function, with the user's line and the names of the operands.
 
 NOTE [Operands from the traceback]
 ``dot_general requires contracting dimensions to have the same shape`` says neither which product nor of what.  The
-traceback knows: below the user's last frame stands the call of a function of JAX, whose locals are the operands.  They
-are named by the arguments of the recorded function that they are, or by the variables of the user's frame that hold
-them.  Nothing is noted before an error is raised.
+traceback knows: below the user's last frame is the call of a function of JAX, whose locals are the operands.  They are
+named after arguments of the recorded function, or variables of the user's frame.  This costs nothing until an error is
+raised.
 """
 
 import dis
@@ -23,7 +23,7 @@ from fgrad.jaxcore import typeof
 from fgrad.record.origin import argument_name
 from fgrad.record.tracer import Tracer
 
-#: so many operands are shown, and so many variables of a frame are looked through for one
+#: the most operands that are shown, and the most variables of a frame that are searched for one
 SHOWN = 6
 SEARCHED = 1000
 
@@ -31,7 +31,7 @@ _RAISING = frozenset(dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE"))
 
 
 def explain(error: Exception) -> None:
-    """Add to an error that a library raised in the user's function the user's line, the operands, and a way out."""
+    """Add the user's line, the operands and a way out to an error that a library raised in the user's function."""
     if getattr(error, "located", False) or type(error).__module__.startswith("fgrad.") or not _is_plain(error):
         return
     failing_call = _call(error.__traceback__)
@@ -51,14 +51,14 @@ def explain(error: Exception) -> None:
 
 
 def _is_plain(error: Exception) -> bool:
-    """Whether an error is no more than its text."""
+    """Whether an error consists of its text alone."""
     return len(error.args) == 1 and isinstance(error.args[0], str) and str(error) == error.args[0]
 
 
 def _call(traceback: TracebackType | None) -> tuple[FrameType, int, FrameType | None] | None:
-    """The user's innermost frame with its offset, and the frame of the library's function that it called.
+    """The user's innermost frame with its offset, and the frame of the library function that it called.
 
-    None where the user's own code raised; a function in C has no frame.
+    None if the user's own code raised.  A C function has no frame.
     """
     frames = []
     while traceback is not None:
@@ -74,7 +74,7 @@ def _call(traceback: TracebackType | None) -> tuple[FrameType, int, FrameType | 
 
 
 def _raises(frame: FrameType, offset: int) -> bool:
-    """Whether a frame stands at a ``raise``."""
+    """Whether a frame is at a ``raise``."""
     return frame.f_code.co_code[offset] in _RAISING
 
 
@@ -103,12 +103,12 @@ def _is_array(value: Any) -> bool:
 
 
 def _leaves(value: Any) -> list[tuple[str, Any]]:
-    """The arrays in a value with their paths in it; of an object of a class that JAX does not know, its attributes."""
+    """The arrays in a value with their paths; for a class that JAX does not know, those among its attributes."""
     if _is_array(value):
         return [("", value)]
     try:
         leaves = [(tree_util.keystr(path), x) for path, x in tree_util.tree_flatten_with_path(value)[0][:SEARCHED]]
-    except Exception:  # no pytree: a name is not worth an error within an error
+    except Exception:  # not a pytree; an error about a name must not hide the original one
         return []
     if len(leaves) == 1 and leaves[0][1] is value:
         return [(f".{name}", x) for name, x in getattr(value, "__dict__", {}).items() if _is_array(x)]
@@ -116,7 +116,7 @@ def _leaves(value: Any) -> list[tuple[str, Any]]:
 
 
 def _shown(value: Any, parameter: str, user: FrameType) -> str:
-    """One operand: what the user calls it, its type, and which argument it is."""
+    """One operand: the user's name for it, its type, and the argument that it is."""
     variable = _variable(value, user)
     argument = argument_name(value) if type(value) is Tracer else None
     source = value.source if type(value) is Tracer else None
@@ -130,16 +130,16 @@ def _shown(value: Any, parameter: str, user: FrameType) -> str:
 
 
 def _variable(value: Any, frame: FrameType) -> str | None:
-    """The variable of a frame that holds a value, itself or inside of something."""
+    """The variable of a frame that is a value or contains it."""
     scope = frame.f_locals
-    for name, held in list(scope.items())[:SEARCHED]:
-        if held is value:
+    for name, candidate in list(scope.items())[:SEARCHED]:
+        if candidate is value:
             return name
-    for name, held in list(scope.items())[:SEARCHED]:
-        for path, inside in _leaves(held):
-            if inside is value:
+    for name, candidate in list(scope.items())[:SEARCHED]:
+        for path, leaf in _leaves(candidate):
+            if leaf is value:
                 return name + path
-    return next((name for name, held in frame.f_globals.items() if held is value), None)
+    return next((name for name, candidate in frame.f_globals.items() if candidate is value), None)
 
 
 # -- ways out --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Where a traced value comes from, in words: the function that is being recorded, its arguments, the user's line.
 
-All of it is read off the tape when an error is raised; a recording keeps no more than which function it is of.
+All of it is derived from the tape when an error is raised; a recording only keeps the function that it records.
 """
 
 import inspect
@@ -16,13 +16,13 @@ from fgrad.jaxcore import ShapedArray
 
 @define(eq=False, slots=True)
 class Call:
-    """Which call is being recorded.
+    """The call that is being recorded.
 
     Attributes:
       function: the user's function.
       what: the transformation, as the user wrote it: ``grad``, ``jit``.
-      tree: the structure whose leaves are the inputs: a tuple of the arguments at ``positions``; the pair of all
-        arguments and keyword arguments where there are none.
+      tree: the structure whose leaves are the inputs: a tuple of the arguments at ``positions``, or without these the
+        pair of all arguments and keyword arguments.
       positions: the positional arguments that are inputs, or None.
       leaves: which leaves are inputs, or None for all of them.
     """
@@ -44,7 +44,7 @@ class Call:
             if path[0].idx == 1:
                 return path[1].key + tree_util.keystr(path[2:])
             return parameter(self.function, path[1].idx) + tree_util.keystr(path[2:])
-        except Exception:  # a node of the user's that takes no numbers: a name is not worth an error within an error
+        except Exception:  # the user's node class does not accept numbers
             return f"number {number + 1}"
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Call:
 
 
 def function_name(function: Any) -> str:
-    """What the user calls a function."""
+    """The user's name of a function."""
     return getattr(_unwrapped(function), "__name__", type(function).__name__)
 
 
@@ -84,8 +84,8 @@ def _unwrapped(function: Any) -> Any:
 # -- of a traced value -----------------------------------------------------------------------------------------------
 
 
-def place(tracer: Any) -> str:
-    """The line that made a value, or the argument that it is: ``model.py:3 (in loss)``, ``the argument x of loss``."""
+def origin(tracer: Any) -> str:
+    """The line that computed a value, or its argument: ``model.py:3 (in loss)``, ``the argument x of loss``."""
     source = tracer.source
     if source is not None:
         return f"{source.file}:{source.line} (in {source.function})"
@@ -121,9 +121,9 @@ def dependencies(recording: Any, number: int) -> list[tuple[int, ShapedArray]]:
 
 
 def because(tracer: Any) -> str:
-    """Why a value is not known: where it is made, the function that is traced, the arguments that it depends on."""
+    """Why a value is not known: where it is computed, the function that is traced, the arguments it depends on."""
     call, source = tracer._trace.call, tracer.source
-    made = "It" if source is None else f"It is made at {place(tracer)} and"
+    made = "It" if source is None else f"It is made at {origin(tracer)} and"
     if call is None:
         return f"{made if source else 'The function'} is being {tracer._trace.purpose}."
     traced = f"{call}, which is being traced for {call.what}"
@@ -135,7 +135,7 @@ def because(tracer: Any) -> str:
     return f"{made} depends on the argument{'s' * (len(names) > 1)} {listed(names)} of {traced}."
 
 
-#: so many arguments are named, at most
+#: the most arguments that a message names
 NAMED = 5
 
 

@@ -1,7 +1,7 @@
-"""NumPy's functions on traced values: each is recorded as the function of the same name in ``jax.numpy``.
+"""NumPy's functions on traced values, recorded as the functions of the same names in ``jax.numpy``.
 
-NumPy asks its arguments (``__array_ufunc__``, ``__array_function__``) before it computes.  What has no counterpart is
-refused by name where a derivative would be lost, and else NumPy gets the numbers; see NOTE [No way out through NumPy].
+NumPy dispatches on its arguments (``__array_ufunc__``, ``__array_function__``).  A function without a counterpart is
+refused if a derivative would be lost, and else called on the numbers; see NOTE [No way out through NumPy].
 """
 
 import dis
@@ -21,15 +21,15 @@ from fgrad.record import refusals
 from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
 
-#: where the functions of NumPy's public modules have their counterparts
+#: the counterparts of NumPy's public modules
 _NAMESPACES = {"numpy": jnp, "numpy.linalg": jnp.linalg, "numpy.fft": jnp.fft}
 
-#: arguments of ufuncs that change nothing when they have these values
+#: the defaults of ufuncs' arguments
 _UFUNC_DEFAULTS: dict[str, Any] = {
     "out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True, "signature": None,
 }  # fmt: skip
 
-#: parameters that have other names in ``jax.numpy``, by the function
+#: by function, parameters that have other names in ``jax.numpy``
 _RENAMED: dict[str, dict[str, str]] = {"clip": {"a_min": "min", "a_max": "max"}}
 
 
@@ -51,7 +51,7 @@ _DO_WITHOUT = "call the function without it, and work on the result with jax.num
 
 @functools.cache
 def ufunc_twin(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """The function of ``jax.numpy`` that stands for one of NumPy's own ufuncs.
+    """The counterpart in ``jax.numpy`` of one of NumPy's own ufuncs.
 
     >>> ufunc_twin(np.abs) is jnp.absolute
     True
@@ -68,7 +68,7 @@ def _name(ufunc: np.ufunc) -> str:
 
 
 def _elsewhere(ufunc: np.ufunc) -> str:
-    """Where JAX has a function for a ufunc that is not NumPy's."""
+    """What to use instead of a ufunc that is not NumPy's."""
     special = jax.scipy.special
     scipys = sys.modules.get("scipy.special")
     for name in (ufunc.__name__, *(n for n in dir(special) if getattr(scipys, n, None) is ufunc)):
@@ -81,7 +81,7 @@ def _elsewhere(ufunc: np.ufunc) -> str:
 
 @functools.cache
 def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
-    """``ufunc.reduce`` and its like, over arrays of JAX."""
+    """``ufunc.reduce`` and the like, for JAX arrays."""
     twin = ufunc_twin(ufunc)
     if not isinstance(twin, jnp.ufunc):
         assert twin is not None
@@ -90,7 +90,7 @@ def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
 
 
 def _is_inplace(frame: Any, inputs: Sequence[Any], out: Any) -> bool:
-    """Whether a ufunc is called by ``array += x``, which gives the name a new array, as in JAX."""
+    """Whether a ufunc is called by ``array += x``, which rebinds the name to a new array, as in JAX."""
     operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
     return operation == "BINARY_OP" and len(out) == 1 and out[0] is inputs[0]
 
@@ -148,13 +148,13 @@ def __array_ufunc__(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **
 
 @functools.cache
 def function_twin(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The function of ``jax.numpy``, of its ``linalg`` or of its ``fft`` that stands for one of NumPy's.
+    """The counterpart of one of NumPy's functions in ``jax.numpy``, its ``linalg`` or its ``fft``.
 
     >>> function_twin(np.linalg.norm) is jnp.linalg.norm
     True
     """
     twin = getattr(_NAMESPACES.get(function.__module__), function.__name__, None)
-    # jax.numpy hands on some functions that work on numbers, such as save
+    # jax.numpy re-exports some of NumPy's own functions, such as save
     return None if twin is function else twin
 
 
@@ -164,7 +164,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Whether an argument has its default, which is a constant of Python."""
+    """Whether an argument has its default value, a Python constant."""
     return value is default or (type(value) is str and value == default)
 
 
@@ -177,7 +177,7 @@ def _check_names(name: str, parameters: Mapping[str, inspect.Parameter], kwargs:
 def _function_call(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
-    """The function of JAX for a call of one of NumPy's, and the arguments as it takes them."""
+    """The counterpart in JAX for a call of one of NumPy's functions, and its arguments."""
     twin = function_twin(function)
     module, name = function.__module__, function.__name__
     if twin is None:
@@ -191,26 +191,26 @@ def _function_call(
             f"use {full}(..., inplace=False), which returns the new array, or y.at[i].set(x)",
         )
     if any(p.kind is p.VAR_POSITIONAL for p in theirs.values()):
-        given, named = list(args), dict(kwargs)
+        positional, named = list(args), dict(kwargs)
     else:
-        given, named = [], {}
+        positional, named = [], {}
         parameter_names = [p.name for p in ours.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         for i, (key, value) in enumerate([*zip(theirs, args, strict=False), *kwargs.items()]):
             key = _RENAMED.get(name, {}).get(key, key)
-            in_place = i == len(given) < len(args) and i < len(parameter_names)
+            in_place = i == len(positional) < len(args) and i < len(parameter_names)
             if in_place and key != "out" and (parameter_names[i] == key or parameter_names[i] not in theirs):
-                given.append(value)
+                positional.append(value)
             else:
                 named[key] = value
     if named.get("out") is not None:
         raise _Refused("its argument out= is a NumPy array, which holds numbers only", "use the result that it returns")
     for key in list(named):
         default = theirs[key].default if key in theirs else inspect.Parameter.empty
-        # NumPy's mark of an argument that is not given is nothing to JAX
+        # JAX does not know NumPy's marker of a missing argument
         if _same(named[key], default) and (key not in ours or isinstance(default, _Absent)):
             del named[key]
     _check_names(full, ours, named)
-    return twin, given, named
+    return twin, positional, named
 
 
 def __array_function__(
@@ -219,25 +219,25 @@ def __array_function__(
     if not all(map(_ours, types)):
         return NotImplemented
     try:
-        twin, given, named = _function_call(function, args, kwargs)
+        twin, positional, named = _function_call(function, args, kwargs)
     except _Refused as refused:
         return _on_numbers(function, args, kwargs, f"{function.__module__}.{function.__name__}", refused)
-    return apply(twin, given, named, sys._getframe(1))
+    return apply(twin, positional, named, sys._getframe(1))
 
 
 # --------------------------------------------------------------------------------------------------------------------
 
 
 def _ours(kind: type) -> bool:
-    """Whether JAX takes values of a class, as far as NumPy asks them at all."""
+    """Whether JAX accepts values of a class on which NumPy dispatches."""
     return issubclass(kind, Tracer | np.ndarray | np.generic)
 
 
 def _on_numbers(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str, refused: _Refused) -> Any:
-    """Call a function of NumPy on the numbers, where no derivative passes through any of them.
+    """Call a function of NumPy on the numbers, if no derivative passes through them.
 
     Raises:
-      NumPyFunctionError: a derivative passes through one, or the numbers are not known.
+      NumPyFunctionError: a derivative passes through one of them, or they are not known.
     """
     leaves, tree = tree_util.tree_flatten((tuple(args), dict(kwargs)))
     for i, x in enumerate(leaves):
@@ -251,7 +251,7 @@ def _on_numbers(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], n
 
 
 def install() -> None:
-    """Have NumPy ask the tracer class."""
+    """Make NumPy dispatch on the tracer class."""
     Tracer.__array_ufunc__ = __array_ufunc__  # type: ignore[attr-defined]
     Tracer.__array_function__ = __array_function__  # type: ignore[attr-defined]
 

@@ -1,12 +1,12 @@
-"""The recorder: a recording that knows the values of its inputs, and works out others when Python asks for them.
+"""The recorder: a recording that knows the values of its inputs, and computes others when Python needs them.
 
-NOTE [Custom rules that ask for numbers]
-A custom rule is tried on types when its function is first met, and kept for all calls.  One that asks for a number is
-recorded again for each call, on the numbers of its arguments (tangents have none, as in JAX), and told apart by the
-graph that came of it, so that calls that take the same branch share their programs.  A rule that calls its own function
-on its own arguments, as many do, is recorded twice: first with a stand-in for itself, which gives the graph it is told
-apart by, then with itself.  A backward rule that asks is called when the backward pass runs (``PythonCall``), for its
-cotangents are not known before; so is a forward-mode rule that asks for numbers of tangents, when forward mode runs.
+NOTE [Custom rules that need numbers]
+A custom rule is first recorded on types, once for all calls.  One that needs concrete numbers is recorded again at each
+call, with the values of its arguments (tangents have none, as in JAX).  It is identified by the resulting graph, so
+calls that take the same branch share their programs.  A rule that calls its own function on its own arguments, as many
+do, is recorded twice: first with a placeholder for itself, for the graph that identifies it, then with itself.  A
+backward rule that needs numbers is called when the backward pass runs (``PythonCall``), since its cotangents are not
+known earlier; likewise a forward-mode rule that needs the values of tangents.
 """
 
 import itertools
@@ -43,15 +43,15 @@ from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
 
-#: of an operation, some of whose inputs a derivative passes through: whether it passes through each of its results
+#: from an operation and its live inputs, through which derivatives pass, to its live results
 PassedOn: TypeAlias = Callable[[Op, tuple[bool, ...]], Sequence[bool]]
 
-#: in the body of a function that has a custom rule
-_ELSEWHERE: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
+#: ``Recorder.within`` in the body of a function that has a custom rule
+_IN_BODY: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
 
 
-def _numbers_of(value: Any) -> Any:
-    """A value whose numbers are known, without the tracers around it."""
+def _concrete_value(value: Any) -> Any:
+    """A known value without the tracers around it."""
     while isinstance(value, JaxTracer):
         value = value.to_concrete_value()
     return value
@@ -65,58 +65,59 @@ def _carries(value: Any) -> bool:
 
 
 class _Unknown(Exception):
-    """A value depends on an input whose value is unknown."""
+    """A value depends on an unknown input."""
 
 
-#: which custom rules ask for the numbers behind their arguments, by the key of the rule
-_asks: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
+#: which custom rules need concrete numbers, by the key of the rule
+_needs_numbers: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
 
 
-def _asks_for_numbers(rule: Deferred) -> bool:
+def _fails_on_types(rule: Deferred) -> bool:
     """Whether a rule cannot be recorded on types alone."""
     try:
         rule()
     except errors.CONCRETIZATIONS:
         return True
-    except Exception:  # it will be raised again, with the user's line, where the rule is needed
+    except Exception:  # it is raised again, with the user's line, where the rule is needed
         pass
     return False
 
 
-def _carries_nothing(value: Any) -> bool:
+def _never(value: Any) -> bool:
     return False
 
 
-class _Survey:
-    """The values through which a derivative passes, and up to which operation, input and value they are known."""
+class _LiveValues:
+    """The values through which derivatives pass, among the part of the tape visited so far."""
 
-    __slots__ = ("reached", "varied")
+    __slots__ = ("numbers", "visited")
 
     def __init__(self) -> None:
-        self.varied: set[int] = set()
-        self.reached: tuple[int, int, int] = (0, 0, 0)
+        self.numbers: set[int] = set()
+        #: how many operations, inputs and values
+        self.visited: tuple[int, int, int] = (0, 0, 0)
 
 
 @frozen(eq=False)
 class _RuleOnValues:
-    """A custom rule and the values of its arguments: see NOTE [Custom rules that ask for numbers]."""
+    """A custom rule and the values of its arguments: see NOTE [Custom rules that need numbers]."""
 
     recorder: "Recorder"
     key: Hashable
     function: Callable[..., Any]
-    #: the arguments outside of this recording, and their numbers
+    #: the arguments under the outer trace, and their concrete values
     outside: Sequence[Any]
     values: Sequence[Any]
     others: Sequence[ShapedArray]
     make: Callable[[Graph, Sequence[Any], Any], Any]
 
     def graph(self, own: Deferred, live: Sequence[bool] | None) -> tuple[Graph, Sequence[Any]]:
-        """The rule on these values; where it calls its own function on them, the rule there is ``own``."""
+        """The rule on these values; if it calls its own function on them, with ``own`` as the rule of that call."""
         recorder, outside = self.recorder, self.outside
         with set_trace(recorder.parent):
-            # the rule is not differentiated by this recording, but by those around it
-            moving: Callable[[int], bool] = lambda i: i >= len(outside) or _carries(outside[i])  # noqa: E731
-            child = Recorder(self.values, moving, recorder.passed_on)
+            # the rule is differentiated by the enclosing recordings, but not by this one
+            is_live: Callable[[int], bool] = lambda i: i >= len(outside) or _carries(outside[i])  # noqa: E731
+            child = Recorder(self.values, is_live, recorder.passed_on)
         child.within = (self.key, own)
         tracers = child.start()
         tracers += [child.new_input(t) for t in self.others]
@@ -128,40 +129,40 @@ class _RuleOnValues:
             child.open = False
 
     def by_call(self, staged: Deferred) -> Deferred:
-        """The rule recorded when it is asked for, for this call alone."""
+        """The rule for this call alone, recorded when needed."""
         rule = Deferred(Kept(self.values), lambda: self.make(*self.graph(rule, None), None))
         rule.function = staged.function
         return rule
 
     def by_zeros(self, staged: Deferred) -> Deferred:
-        """The same, recorded for each pattern of zeros; on types, where it turns out that it asks for no numbers."""
+        """The same for each pattern of zeros; on types, if the rule turns out not to need numbers."""
 
-        def made(live: Sequence[bool] | None) -> Any:
-            if not _asks.get(self.key):
+        def make(live: Sequence[bool] | None) -> Any:
+            if not _needs_numbers.get(self.key):
                 try:
                     on_types = staged() if live is None else staged.of(tuple(live))
-                    _asks.enter(self.key, False)
+                    _needs_numbers.enter(self.key, False)
                     return on_types
                 except errors.CONCRETIZATIONS:
-                    _asks.enter(self.key, True)
+                    _needs_numbers.enter(self.key, True)
             return self.make(*self.graph(rule, live), live)
 
-        dense = Deferred(Kept(self.values), lambda: made(None))
+        dense = Deferred(Kept(self.values), lambda: make(None))
         dense.function = staged.function
-        rule = DeferredByZeros(dense, made)
+        rule = DeferredByZeros(dense, make)
         return rule
 
     def by_branch(self, staged: Deferred) -> Deferred:
-        """The rule recorded now, told apart by the branch that it takes."""
+        """The rule recorded now, and identified by the branch that it takes."""
         own = Deferred(("own", self.key), staged)
         try:
             graph, outs = self.graph(own, None)
         except errors.CONCRETIZATIONS:
-            return staged  # it asks for the numbers of the others: forward mode will call it, reverse mode refuses
+            return staged  # it needs the numbers of ``others``: forward mode will call it, reverse mode refuses
         rule_of_branch = self.make(graph, outs, None)
         if not any(node.op.params.get("rule") == own for node in graph.nodes):
             return Deferred((self.key, rule_of_branch), lambda: rule_of_branch)
-        # once more, now that the rule is known by the branch that it took; nobody gets it before it is complete
+        # again, now that the branch identifies the rule; it is completed before anyone else gets it
         rule = Deferred((self.key, rule_of_branch), lambda: self.make(*self.graph(rule, None), None))
         rule()
         return rule
@@ -170,22 +171,22 @@ class _RuleOnValues:
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within", "moving", "passed_on", "surveys")
+    __slots__ = ("parent", "inputs", "known", "within", "is_live", "passed_on", "live_values")
 
-    def __init__(self, inputs: Sequence[Any], moving: Callable[[int], bool], passed_on: PassedOn):
+    def __init__(self, inputs: Sequence[Any], is_live: Callable[[int], bool], passed_on: PassedOn):
         super().__init__()
         self.parent: Any = current_trace()
         self.scoped: bool = self.parent.scoped if isinstance(self.parent, Recording) else not is_evaluating(self.parent)
         self.inputs: list[Any] = list(inputs)
-        #: values worked out on demand, by number
+        #: values computed on demand, by number
         self.known: dict[int, Any] = {}
-        #: the custom rule that is being recorded, if one is: its key, and the rule itself
+        #: the custom rule that is being recorded, if any: its key, and the rule itself
         self.within: tuple[Hashable, Deferred] | None = None
-        #: whether a derivative passes through an input, and which results of an operation it then passes through
-        self.moving: Callable[[int], bool] = moving
+        #: whether derivatives pass through an input, and through which results of an operation
+        self.is_live: Callable[[int], bool] = is_live
         self.passed_on: PassedOn = passed_on
-        #: the values through which a derivative passes, by the predicate that says through which constants one does
-        self.surveys: dict[Callable[[Any], bool], _Survey] = {}
+        #: the values through which derivatives pass, by the predicate for constants
+        self.live_values: dict[Callable[[Any], bool], _LiveValues] = {}
 
     def start(self) -> list[Tracer]:
         tracers = list(map(self.new_input, map(typeof, self.inputs)))
@@ -210,7 +211,7 @@ class Recorder(Recording):
     def stage_value(self, value: Any) -> Any:
         if np.ndim(value) or isinstance(value, JaxTracer) or is_evaluating(self.parent):
             return super().stage_value(value)
-        # the parent stages a number, so that two of them can be combined there
+        # numbers are staged by the parent, so that it can combine them
         return self.parent.stage_value(value)
 
     def read_outside(self, reference: Any) -> Any:
@@ -219,8 +220,8 @@ class Recorder(Recording):
 
     def write_outside(self, reference: Any, value: Any) -> None:
         if type(value) is Tracer and value._trace is self:
-            # what runs outside keeps the derivatives that are taken there
-            if is_inexact(value.aval) and self._passes(_carries_nothing, value.number):
+            # derivatives taken by enclosing recordings are kept
+            if is_inexact(value.aval) and self._is_live(_never, value.number):
                 raise errors.written_outside()
             try:
                 (value,) = self.values([value.number])
@@ -237,7 +238,7 @@ class Recorder(Recording):
                 raise errors.mutable_reference(op.name)
             results = reference_call(self, op.primitive, args, op.params)
             return list(results) if op.primitive.multiple_results else [results]
-        # a print or a callback runs now and once; what it returns is then a value like any other from outside
+        # a print or a callback runs once, now; its results are then values from outside
         numbers = [self.number(x) for x in args]
         try:
             values = self.values(numbers)
@@ -250,15 +251,15 @@ class Recorder(Recording):
         if (silent := without_prints(op)) is not None:
             return super().emit(silent, args, source)
         # a derivative through it must be refused, not be silently zero
-        every = [*results, *args]
-        link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in every])
-        return super().emit(link, every, source)
+        inputs = [*results, *args]
+        link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in inputs])
+        return super().emit(link, inputs, source)
 
-    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
-        # the inner recording knows the same values, so that a function with a custom rule may branch on them too
+    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
+        # the inner recording knows the same values, so a function with a custom rule can branch on them
         with set_trace(self):
-            child = Recorder(args, moving.__contains__, self.passed_on)
-        child.within = _ELSEWHERE
+            child = Recorder(args, live.__contains__, self.passed_on)
+        child.within = _IN_BODY
         tracers = child.start()
         try:
             with set_trace(child):
@@ -279,13 +280,13 @@ class Recorder(Recording):
         by_zeros: bool,
     ) -> Deferred:
         staged = self.staged_rule(key, function, args, others, make, by_zeros)
-        asks = _asks.get(key)
-        if asks is None:
-            if self.within is _ELSEWHERE:
-                return staged  # a rule within a function that has its own is hardly ever wanted
+        needs_numbers = _needs_numbers.get(key)
+        if needs_numbers is None:
+            if self.within is _IN_BODY:
+                return staged  # a rule inside a function with a rule of its own is rarely used
             if not by_zeros:
-                asks = _asks.enter(key, _asks_for_numbers(staged))
-        if asks is False or not self._knows_numbers():
+                needs_numbers = _needs_numbers.enter(key, _fails_on_types(staged))
+        if needs_numbers is False or not self._knows_numbers():
             return staged
         numbers = [self.number(x) for x in args]
         within = self.within
@@ -295,9 +296,9 @@ class Recorder(Recording):
             outside = self.values(numbers)
         except _Unknown:
             return staged
-        on_values = _RuleOnValues(self, key, function, outside, [_numbers_of(x) for x in outside], others, make)
-        # a rule may call functions on ever other values, and one that is told of zeros may take another branch for
-        # each pattern of them: these wait until they are asked for, and are told apart by the call
+        on_values = _RuleOnValues(self, key, function, outside, [_concrete_value(x) for x in outside], others, make)
+        # a nested rule may be called on ever new values, and a rule with symbolic zeros may branch on their pattern:
+        # these are recorded when needed, and identified by the call
         if by_zeros:
             return on_values.by_zeros(staged)
         return on_values.by_branch(staged) if within is None else on_values.by_call(staged)
@@ -315,40 +316,40 @@ class Recorder(Recording):
         return value if is_concrete(value) else None
 
     def carries(self, number: int) -> bool:
-        """Whether a derivative passes through a value, in this recording or in one around it."""
-        return self._passes(_carries, number)
+        """Whether derivatives pass through a value, in this recording or an enclosing one."""
+        return self._is_live(_carries, number)
 
-    def _passes(self, constant: Callable[[Any], bool], number: int) -> bool:
-        """Whether a derivative passes through a value, given the constants through which one does."""
-        survey = self.surveys.get(constant)
-        if survey is None:
-            survey = self.surveys[constant] = _Survey()
-        # each part of the tape is visited once, however often this is asked
-        (at, end, first), varied = survey.reached, survey.varied
-        for op in itertools.islice(self.ops, at, None):
+    def _is_live(self, is_live_const: Callable[[Any], bool], number: int) -> bool:
+        """Whether derivatives pass through a value, given the constants through which they do."""
+        live_values = self.live_values.get(is_live_const)
+        if live_values is None:
+            live_values = self.live_values[is_live_const] = _LiveValues()
+        # each part of the tape is visited only once
+        (position, end, first), numbers = live_values.visited, live_values.numbers
+        for op in itertools.islice(self.ops, position, None):
             start, end = end, end + len(op.in_types)
             if op.primitive is INPUT:
-                live: Iterable[bool] = (is_inexact(op.out_types[0]) and self.moving(first),)
+                live: Iterable[bool] = (is_inexact(op.out_types[0]) and self.is_live(first),)
             elif op.primitive is CONST:
-                live = (constant(self.known[first]),)
+                live = (is_live_const(self.known[first]),)
             else:
-                live = self.passed_on(op, tuple([i in varied for i in self.args[start:end]]))
-            varied.update([first + k for k, is_live in enumerate(live) if is_live])
+                live = self.passed_on(op, tuple([i in numbers for i in self.args[start:end]]))
+            numbers.update([first + k for k, is_live in enumerate(live) if is_live])
             first += len(op.out_types)
-        survey.reached = len(self.ops), end, first
-        return number in varied
+        live_values.visited = len(self.ops), end, first
+        return number in numbers
 
     def values(self, numbers: Sequence[int]) -> list[Any]:
-        """The values with these numbers: the part of the tape that they need runs under the outer trace, once."""
+        """The values with these numbers; the part of the tape that they depend on runs under the outer trace."""
         known = self.known
         missing = {i for i in numbers if i not in known}
         if missing:
-            # walk back only as far as needed, so that a step of a long Python loop costs no more than its own length
+            # walk back only as far as needed, so that an iteration of a long Python loop costs only its own length
             steps: list[tuple[int, Op, tuple[int, ...]]] = []
-            wanted, at, end, first = set(missing), len(self.ops), len(self.args), self.count
+            wanted, position, end, first = set(missing), len(self.ops), len(self.args), self.count
             while wanted:
-                at -= 1
-                op = self.ops[at]
+                position -= 1
+                op = self.ops[position]
                 start = end - len(op.in_types)
                 first -= len(op.out_types)
                 outs = range(first, first + len(op.out_types))
@@ -364,7 +365,7 @@ class Recorder(Recording):
         return [known[i] for i in numbers]
 
     def _evaluate(self, steps: Iterable[tuple[int, Op, tuple[int, ...]]]) -> None:
-        """Run some operations of the tape, whose other inputs are known, and keep their results."""
+        """Run some operations of the tape, whose other inputs are known, and store their results."""
         known = self.known
         builder = Builder()
         new: dict[int, int] = {}

@@ -1,17 +1,17 @@
 """Recordings: JAX traces that append the operations run under them to a flat tape.
 
 NOTE [Two kinds of recording]
-``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so that a Python branch can ask
-for them: the part of the tape that the answer needs is then run under the outer trace, and recording goes on.  An
-operation none of whose arguments is being recorded is not recorded at all; it runs under the outer trace at once, as
-under ``jax.grad``.  ``Stager`` knows types only (templates, ``make_graph``, ``jit``) and records everything.
+``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so Python can branch on values: the
+part of the tape that one depends on then runs under the outer trace, and recording continues.  An operation with no
+argument that is being recorded is not recorded; it runs under the outer trace at once, as under ``jax.grad``.
+``Stager`` knows only types (templates, ``make_graph``, ``jit``) and records everything.
 
 NOTE [The tape]
-A tape entry is an operation with its input numbers.  Inputs, constants and embedded literals are entries too, so
-that the entries are a complete key of the program's structure and types: two recordings with equal keys do the same on
-other numbers.  Operations hash by identity (see NOTE [Interned operations]), which makes the key cheap.  The entries
-stand in flat lists (operations; all input numbers in a row) and not in a tuple each: the garbage collector passes over
-every tuple again and again, which made a long recording more than twice as expensive per operation as a short one.
+A tape entry is an operation with its input numbers.  Inputs, constants and literals are entries too, so the entries are
+a complete key of the program's structure and types: recordings with equal keys are the same program.  Operations hash
+by identity (see NOTE [Interned operations]), which makes the key cheap.  The entries are stored in flat lists
+(operations; all input numbers in a row) instead of tuples: the garbage collector scans every tuple again and again,
+which made a long recording more than twice as expensive per operation as a short one.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-import fgrad.graph.reductions  # noqa: F401  (it enters what it does with lax.reduce)
+import fgrad.graph.reductions  # noqa: F401  (it defines the rule of lax.reduce)
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.hijax import label, of_arrays
@@ -91,7 +91,7 @@ def new_tracer(trace: Any, type: ShapedArray, number: int) -> Tracer:
 
 
 class Recording(TakesGraphs):
-    """What both kinds share: the tape, lifting of values, inlining of calls."""
+    """The common part of both kinds: the tape, lifting of values, inlining of calls."""
 
     __slots__ = (
         "open",
@@ -109,7 +109,7 @@ class Recording(TakesGraphs):
         "excluded",
     )
 
-    #: what the recorded function is being, for messages
+    #: what is done with the recorded function, for messages
     purpose = "differentiated"
 
     def __init__(self) -> None:
@@ -118,30 +118,29 @@ class Recording(TakesGraphs):
         self.requires_low = False
         self.order: int = next(_order)
         self.open: bool = True
-        #: which function is being recorded, for messages
+        #: the function that is being recorded, for messages
         self.call: Call | None = None
-        #: references from outside that its arguments stand for: it may not use them itself
+        #: references that are passed as arguments, which the function must not also close over
         self.excluded: Sequence[Any] = ()
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
         self.args: list[int] = []
         self.codes: list[Any] = []
-        #: whether JAX's named scopes are kept: where XLA compiles the graph, and not for what runs at once
+        #: whether JAX's named scopes are kept: only if XLA compiles the graph
         self.scoped: bool = True
         self.offsets: list[int] = []
-        #: the code of the user's that called the fast lane last, to be known again without a look-up
+        #: the user's code that called the fast lane last, recognised without a look-up
         self.code: CodeType | None = None
         self.count = 0
-        #: values of enclosing scopes that were met, by identity (each is held, so that its identity stays its own):
-        #: number, value, type
+        #: lifted values of enclosing scopes, by identity (kept alive, so it stays unique): number, value, type
         self.lifted: dict[int, tuple[int, Any, ShapedArray]] = {}
         self.consts: list[Any] = []
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:
-        """Write one operation; the number of its first output."""
+        """Append one operation; the number of its first output."""
         number = self.count
         self.ops.append(op)
         self.args.extend(inputs)
@@ -154,7 +153,7 @@ class Recording(TakesGraphs):
         return number
 
     def position(self, frame: FrameType) -> RawSource | None:
-        """The user's line that a frame is at; where the frame is one of JAX's, the line that called JAX."""
+        """The user's line in a frame, or if that is one of JAX's, the line that called JAX."""
         if is_hidden(frame.f_code):
             return visible(frame)
         if not self.scoped:
@@ -162,7 +161,7 @@ class Recording(TakesGraphs):
         return frame.f_code, frame.f_lasti
 
     def note(self, source: Any) -> None:
-        """Keep where an operation comes from: a raw position, or a ``Source`` that a spliced node brought along."""
+        """Append the source of an operation: a raw position, or the ``Source`` of a spliced node."""
         if self.scoped and source is not None and (scope := current_scope()):
             source = (Source(*source) if type(source) is tuple else source).within(scope)
         if type(source) is tuple:
@@ -176,17 +175,17 @@ class Recording(TakesGraphs):
         return new_tracer(self, type, self.append(_leaf(INPUT, type, type), (), None))
 
     def number(self, value: Any) -> int:
-        """The number of a value on this tape; values from outside are entered as constants, NumPy arrays copied."""
+        """The number of a value on this tape; values from outside become constants, and NumPy arrays are copied."""
         if type(value) is Tracer and value._trace is self:
             return value.number
-        # a weak one is a Python number that JAX has made an array of: nobody else has it, and a copy would be strong
+        # a weak array is JAX's own, made from a Python number, and a copy of it would be strong
         weak = getattr(value, "weak_type", False)
         if isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0 and not weak:
             value = copied(value)
-        held = self.lifted.get(id(value))
-        if held is None:
-            held = self.lifted[id(value)] = (self.lift(value), value, typeof(value))
-        return held[0]
+        entry = self.lifted.get(id(value))
+        if entry is None:
+            entry = self.lifted[id(value)] = (self.lift(value), value, typeof(value))
+        return entry[0]
 
     def lift(self, value: Any) -> int:
         if type(value) is Tracer and not value._trace.open:
@@ -197,11 +196,11 @@ class Recording(TakesGraphs):
 
     def literal(self, const: Const) -> int:
         """The number of a constant that is part of the program (it comes from a template, not from the user)."""
-        held = self.lifted.get(id(const))
-        if held is None:
+        entry = self.lifted.get(id(const))
+        if entry is None:
             number = self.append(_leaf(LITERAL, const, const.type), (), None)
-            held = self.lifted[id(const)] = (number, const, const.type)
-        return held[0]
+            entry = self.lifted[id(const)] = (number, const, const.type)
+        return entry[0]
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
@@ -212,9 +211,9 @@ class Recording(TakesGraphs):
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
-        """Record a whole graph applied to values; its outputs (values that pass through come back as they were).
+        """Record a graph applied to values; its outputs, which for inputs are the values themselves.
 
-        ``source`` is the line of those nodes that have none of their own: a function of JAX's is called there.
+        ``source`` is the line of nodes without one of their own, the call of a function of JAX's.
         """
         numbers = [self.number(x) for x in args]
         n = len(numbers)
@@ -253,27 +252,27 @@ class Recording(TakesGraphs):
 
     def steps(self) -> Iterator[tuple[Op, tuple[int, ...], Source | None]]:
         """Every entry of the tape: operation, input numbers, the user's line."""
-        at = 0
+        stop = 0
         sources: dict[tuple[int, int], Source] = {}
         for op, code, offset in zip(self.ops, self.codes, self.offsets, strict=True):
-            start, at = at, at + len(op.in_types)
+            start, stop = stop, stop + len(op.in_types)
             source = code
             if code is not None and type(code) is not Source:
                 source = sources.get((id(code), offset))
                 if source is None:
                     source = sources[id(code), offset] = Source(code, offset)
-            yield op, tuple(self.args[start:at]), source
+            yield op, tuple(self.args[start:stop]), source
 
     def key(self) -> tuple[Any, ...]:
-        """What two recordings share when they do the same on values of the same types."""
+        """Equal for recordings of the same program."""
         return tuple(self.ops), tuple(self.args)
 
     def lines(self) -> tuple[Any, ...]:
-        """What two recordings share when they also come from the same lines."""
+        """Equal for recordings from the same source lines."""
         return tuple(self.codes), tuple(self.offsets)
 
     def graph(self, outputs: Sequence[int]) -> tuple[Graph, list[Any]]:
-        """The graph of the tape with its user constants as trailing inputs, and those constants."""
+        """The graph of the tape with the user's constants as trailing inputs, and those constants."""
         builder = Builder()
         lifted: dict[int, None] = {}
 
@@ -287,13 +286,13 @@ class Recording(TakesGraphs):
         return builder.finish([numbers[i] for i in outputs], [*inputs, *lifted]), self.consts
 
     def closed_graph(self, outputs: Sequence[int]) -> Graph:
-        """The graph of the tape with its user constants embedded."""
+        """The graph of the tape with the user's constants embedded."""
         builder = Builder()
         numbers = self._write(builder, lambda value, _: builder.const(Const.of(value)))
         return builder.finish([numbers[i] for i in outputs])
 
     def _write(self, builder: Builder, lift: Callable[[Any, ShapedArray], int]) -> list[int]:
-        """Write the tape into a builder; the numbers of its values there. ``lift`` enters the user's constants."""
+        """Emit the tape into a builder; the numbers of its values there.  ``lift`` adds the user's constants."""
         numbers: list[int] = []
         consts = iter(self.consts)
         for op, args, source in self.steps():
@@ -309,7 +308,7 @@ class Recording(TakesGraphs):
         return numbers
 
     def source_of(self, number: int) -> Source | None:
-        """The line that made a value."""
+        """The line that computed a value."""
         count = 0
         for op, _, source in self.steps():
             count += len(op.out_types)
@@ -387,13 +386,13 @@ class Recording(TakesGraphs):
         raise NotImplementedError
 
     def read_outside(self, reference: Any) -> Any:
-        """What a reference that was not made here holds."""
+        """The value in a reference that was not created here."""
         raise NotImplementedError
 
     def write_outside(self, reference: Any, value: Any) -> None:
         raise NotImplementedError
 
-    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
 
@@ -406,10 +405,10 @@ class Recording(TakesGraphs):
         make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        """The custom rule ``make(graph, outs, live)``: ``outs`` is what ``function`` gives for ``args`` and values of
-        the types ``others``, and ``graph`` the graph of it.
+        """The custom rule ``make(graph, outs, live)``: ``outs`` are the outputs of ``function`` for ``args`` and values
+        of the types ``others``, and ``graph`` is their graph.
 
-        With ``by_zeros`` there is one for each pattern of what is live, which ``function`` is told as ``live=``.
+        With ``by_zeros`` there is one for each pattern of live inputs, which ``function`` gets as ``live=``.
         """
         raise NotImplementedError
 

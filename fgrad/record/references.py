@@ -1,13 +1,13 @@
-"""References that a recording makes, and calls that read and write references; NOTE [References are threaded through].
+"""Recording calls that create, read and write references; see NOTE [References are threaded through].
 
-A reference made while recording is a *cell*: it names the value that it holds now.  One from outside is read and
-written there, at once, and keeps numbers only.
+A reference created while recording is a *cell*, which has the tracer of its current value.  One from outside is read
+and written at once, with concrete values.
 """
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import fgrad.graph.discharge  # noqa: F401  (what the primitives do to references is entered there)
+import fgrad.graph.discharge  # noqa: F401  (it defines the rules for references)
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import MAKERS, threaded_call
@@ -17,7 +17,7 @@ from fgrad.record import refusals
 
 
 class Recording(Protocol):
-    """What is asked of a recording here."""
+    """The methods of a recording that are used here."""
 
     open: bool
     excluded: Sequence[Any]
@@ -34,7 +34,7 @@ class Recording(Protocol):
 
 
 class Cell(JaxTracer[Any]):
-    """A reference that was made while recording; ``value`` is what it holds now."""
+    """A reference that was created while recording; ``value`` is its current value."""
 
     __slots__ = ("value",)
     _trace: Any
@@ -55,7 +55,7 @@ class Cell(JaxTracer[Any]):
         return f"Traced<{self.aval}>"
 
 
-# where ``ref.at`` is used, JAX looks for the type of the reference
+# for ``ref.at`` JAX looks up the type of the reference
 register_type(Cell, lambda cell: cell.aval)
 
 
@@ -68,11 +68,11 @@ def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
 
 
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Record a call that makes, reads or writes references."""
-    makes = primitive.name in MAKERS
+    """Record a call that creates, reads or writes references."""
+    creates = primitive.name in MAKERS
     if recording.excluded and any(x is y for x in args for y in recording.excluded):
         raise errors.passed_and_closed_over()
-    if not makes and not recording.records(args) and not any(_own(recording, x) for x in args):
+    if not creates and not recording.records(args) and not any(_own(recording, x) for x in args):
         return recording.outside(primitive, args, params)
     types = [typeof(x) for x in args]
     type = primitive.abstract_eval(*types, **params)[0]
@@ -85,7 +85,7 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
             args[i].value = value
         else:
             recording.write_outside(args[i], value)
-    if makes:
+    if creates:
         return _new_cell(recording, type, outs[0])
     return outs[:first] if primitive.multiple_results else outs[0]
 
@@ -95,7 +95,7 @@ def _own(recording: Recording, reference: Any) -> bool:
 
 
 def _read(recording: Recording, reference: Any) -> Any:
-    """What a reference holds."""
+    """The value in a reference."""
     if not _own(recording, reference):
         return recording.read_outside(reference)
     if not recording.open:

@@ -3,14 +3,14 @@
 from typing import Any
 
 from fgrad.errors import CopiedOutError, LeakedTracerError, NotConcreteError, NumPyFunctionError
-from fgrad.record.origin import argument_name, because, dependencies, listed, place
+from fgrad.record.origin import argument_name, because, dependencies, listed, origin
 
 
 def leaked(tracer: Any) -> LeakedTracerError:
     """A value was used after its recording had ended."""
     recording = tracer._trace
     name = argument_name(tracer)
-    made = f"made at {place(tracer)}" if name is None else f"the argument {name}"
+    made = f"made at {origin(tracer)}" if name is None else f"the argument {name}"
     of = "" if recording.call is None else f" The function is {recording.call}."
     return LeakedTracerError(
         f"A traced value {tracer.aval.str_short()} was used after the function that was being {recording.purpose} "
@@ -22,7 +22,7 @@ def leaked(tracer: Any) -> LeakedTracerError:
     )
 
 
-#: what asks for a number, and what to write instead
+#: by operation that needs a number, what to write instead
 _INSTEAD = {
     "bool()": "jnp.where or jax.lax.cond instead of Python's if, jax.lax.while_loop instead of while",
     "int()": "x.astype(int), which stays an array",
@@ -35,7 +35,7 @@ _FLOAT = "x.astype(float), which stays an array, and the functions of jax.numpy 
 
 
 def not_concrete(tracer: Any, what: str) -> NotConcreteError:
-    """The value of a tracer was asked for, and only its type is known."""
+    """The value of a tracer was needed, but only its type is known."""
     return NotConcreteError(
         f"{what} needs the number behind a traced value {tracer.aval.str_short()}, and here only its type is known.\n"
         f"{because(tracer)}\n"
@@ -45,23 +45,23 @@ def not_concrete(tracer: Any, what: str) -> NotConcreteError:
 
 
 def _static(tracer: Any) -> str:
-    """How to have the value known: as a static argument, by name where that is possible."""
+    """How to make the value known: as a static argument, by name if possible."""
     call = tracer._trace.call
     inputs = dependencies(tracer._trace, tracer.number)
     names = [] if call is None or call.what != "jit" else [call.argument(number) for number, _ in inputs]
     if not names or not all(name.isidentifier() and not t.shape for name, (_, t) in zip(names, inputs, strict=True)):
-        # an array is not hashable, and a container hardly ever
+        # arrays are not hashable, and containers rarely are
         return "take the number as a static argument (static_argnums), if it takes few values"
-    given = repr(*names) if len(names) == 1 else str(tuple(names))
     one = len(names) == 1
-    return f"jit(..., static_argnames={given}) (or static_argnums), if {listed(names)} take{'s' * one} few values"
+    argnames = repr(*names) if one else str(tuple(names))
+    return f"jit(..., static_argnames={argnames}) (or static_argnums), if {listed(names)} take{'s' * one} few values"
 
 
 def copied_out(tracer: Any, what: str) -> CopiedOutError:
     """A number would be copied out of a recording, and its derivative lost."""
     return CopiedOutError(
         f"{what} would copy the number out of a traced value {tracer.aval.str_short()}, and no derivative would pass "
-        f"through the copy.\nThe value comes from {place(tracer)}.\n"
+        f"through the copy.\nThe value comes from {origin(tracer)}.\n"
         "Ways out: use jax.numpy, jax.scipy or NumPy's own functions, which are differentiated: jnp.stack([x, y]) "
         "instead of np.array([x, y]), y = y.at[i].set(x) of a jax.numpy array instead of y[i] = x, jnp.sin instead of "
         "math.sin.\nWhere no derivative is wanted, convert fgrad.stop_gradient(x) (jax.lax.stop_gradient). "
@@ -73,7 +73,7 @@ def numpy_function(tracer: Any, name: str, why: str, instead: str) -> NumPyFunct
     """A function of NumPy's cannot be recorded."""
     return NumPyFunctionError(
         f"{name} cannot be recorded on a traced value {tracer.aval.str_short()}: {why}.\n"
-        f"The value comes from {place(tracer)}.\n"
+        f"The value comes from {origin(tracer)}.\n"
         f"Ways out: {instead}; or, where no derivative is wanted, apply it to fgrad.stop_gradient(x) "
         "(jax.lax.stop_gradient)."
     )

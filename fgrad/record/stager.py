@@ -1,4 +1,4 @@
-"""The recording of types alone: ``jit``, templates, bodies of loops, rules; see NOTE [Two kinds of recording]."""
+"""Recording on types alone, for ``jit``, templates, loop bodies and rules; see NOTE [Two kinds of recording]."""
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
@@ -57,7 +57,7 @@ class Stager(Recording):
     purpose = "staged (jit, make_graph, or a loop body)"
 
     def records(self, args: Sequence[Any]) -> bool:
-        # jax.ensure_compile_time_eval asks for what depends on no traced value to be worked out at once
+        # under jax.ensure_compile_time_eval, what depends on no traced value is computed at once
         return not folds_constants() or any(isinstance(x, JaxTracer) for x in args)
 
     def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -71,7 +71,7 @@ class Stager(Recording):
         value = super().stage_value(value)
         if np.ndim(value) or isinstance(value, JaxTracer) or folds_constants():
             return value
-        # JAX looks at the number behind an index, where there is one, and would branch on what is recorded of it
+        # JAX would branch on the concrete value of an index
         return new_tracer(self, typeof(value), self.number(value))
 
     def read_outside(self, reference: Any) -> Any:
@@ -96,7 +96,7 @@ class Stager(Recording):
             return self.literal(_scalar(value))
         return super().lift(value)
 
-    def inner(self, function: Any, args: Sequence[Any], moving: Collection[int]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
         return stage(function, [typeof(x) for x in args])
 
     staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)
@@ -117,7 +117,7 @@ _scalars: dict[Any, Const] = {}
 
 
 def _scalar(value: Any) -> Const:
-    """The one ``Const`` for a scalar, so that a tape enters it once."""
+    """The only ``Const`` for a scalar, so that a tape has it once."""
     const = Const.of(value)
     if len(_scalars) > 1 << 14:
         _scalars.clear()

@@ -1,12 +1,12 @@
-"""The fast lane: a function's first call with given types is recorded into a small graph, later calls splice it in.
+"""The fast lane: the first call of a function is recorded into a small graph, which later calls splice in.
 
 NOTE [Templates]
-JAX's own wrappers cost some 50 us an operation, whatever it is.  So the first call of ``f`` with these argument types
-and static arguments runs through them once, under a ``Stager``, and its graph is kept as a *template*; a later call is
-a dictionary look-up and an append to the tape.  Nothing is written by hand per function: arrays and Python floats are
-inputs of the template, everything else (axes, shapes, dtypes, strings) is part of its key.  Where a function cannot be
-recorded on types alone (it needs a number, takes a function, has effects), the call goes through JAX: the open lane.
-A Python float, or an int that is an operand, is an input, so that a changing number is not a new program.
+JAX's own wrappers cost some 50 us per operation.  So the first call of ``f`` with some argument types and static
+arguments runs through them under a ``Stager``, and its graph is kept as a *template*; a later call is a dictionary
+look-up and an append to the tape.  No function needs code of its own: arrays and Python floats are inputs of the
+template, everything else (axes, shapes, dtypes, strings) is part of its key.  A function that cannot be recorded on
+types alone (it needs a number, takes a function, has effects) goes through JAX: the open lane.  A Python float, or an
+int that is an operand, is an input, so a changing number does not make a new program.
 """
 
 import operator
@@ -32,19 +32,19 @@ TEMPLATE_LIMIT = 1 << 14
 
 
 class Template:
-    """A function's graph for given argument types, and how to put its outputs together.
+    """A function's graph for some argument types, and the structure of its outputs.
 
-    ``op`` is set where the graph is one operation with one output applied to the inputs in order, the common case.
+    ``op`` is set in the common case that the graph is one operation with one output.
     """
 
     __slots__ = ("graph", "tree", "op", "type", "order", "pair")
 
     def __init__(self, graph: Graph, tree: Any):
-        #: without source lines, which would be those of the call that was recorded
+        #: without source lines, which would be those of the recorded call
         self.graph: Graph = unsourced(graph)
         self.tree: Any = tree
         self.op: Op | None = None
-        #: ``op`` again where it takes just the two inputs of the template, in order
+        #: ``op``, if its operands are the template's two inputs in order
         self.pair: Op | None = None
         n = len(graph.in_types)
         one = len(graph.nodes) == 1 and not graph.consts and len(graph.nodes[0].op.out_types) == 1
@@ -56,7 +56,7 @@ class Template:
                 self.pair = self.op
 
     def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
-        """Write the template onto ``trace``'s tape."""
+        """Append the template to the tape of ``trace``."""
         if not trace.open:
             raise refusals.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
         op, code = self.op, frame.f_code
@@ -68,13 +68,13 @@ class Template:
         return new_tracer(trace, self.type, number)
 
     def pair_call(self, trace: Any, x: Any, y: Any, frame: Any) -> Tracer:
-        """The call where ``pair`` is set; ``append`` and ``new_tracer`` written out save a third of its time."""
+        """The call if ``pair`` is set; inlining ``append`` and ``new_tracer`` saves a third of its time."""
         a = x.number if type(x) is Tracer and x._trace is trace else trace.number(x)
         if type(y) is Tracer and y._trace is trace:
             b = y.number
         else:
-            held = trace.lifted.get(id(y))
-            b = trace.number(y) if held is None else held[0]
+            entry = trace.lifted.get(id(y))
+            b = trace.number(y) if entry is None else entry[0]
         number = trace.count
         trace.ops.append(self.pair)
         trace.args += (a, b)
@@ -100,7 +100,7 @@ _UNKNOWN: Any = object()
 
 
 def apply_pair(function: Callable[..., Any], x: Any, y: Any, frame: Any) -> Any:
-    """``apply`` to two operands, the most frequent call, with as little work as the key allows."""
+    """``apply`` to two operands, the most frequent call, with as little work as possible."""
     trace = None
     if type(x) is Tracer:
         trace = x._trace
@@ -115,15 +115,15 @@ def apply_pair(function: Callable[..., Any], x: Any, y: Any, frame: Any) -> Any:
         second: Any = y.aval
     elif type(y) is float:
         second = float
-    elif trace is not None and (held := trace.lifted.get(id(y))) is not None:
-        second = held[2]
+    elif trace is not None and (entry := trace.lifted.get(id(y))) is not None:
+        second = entry[2]
     elif is_array(y):
         second = typeof(y)
     else:
         return apply(function, (x, y), {}, frame)
     if trace is None:
         return function(x, y)
-    # only the precision of products can be changed by a context manager inside the recorded function
+    # of the settings, only the precision of products can change inside the recorded function
     key = (function, first, second, trace.configuration, precision())
     template = _templates.get(key, _UNKNOWN)
     if template is _UNKNOWN:
@@ -139,7 +139,7 @@ class _OpenLane(Exception):
     """The call cannot be a template."""
 
 
-#: functions two of whose arguments are operands, so that an int among them is a number and not a static choice
+#: functions of two operands, of which an int is a number and not a static argument
 _OPERATORS = frozenset(
     {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.matmul,
      operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
@@ -154,7 +154,7 @@ def _takes_numbers(function: Any) -> bool:
 
 
 def apply(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], frame: Any) -> Any:
-    """Call ``function``, some of whose arguments are fgrad tracers: from its template, or through JAX."""
+    """Call ``function`` with arguments that may be fgrad tracers, from its template or through JAX."""
     dynamic: list[Any] = []
     try:
         parts = [function, configuration()]
@@ -180,7 +180,7 @@ def apply(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
 
 
 def _key_of(x: Any, dynamic: list[Any], function: Any) -> Any:
-    """The part of a template's key that an argument makes; its arrays and numbers are added to ``dynamic``."""
+    """An argument's part of a template's key; its arrays and numbers are added to ``dynamic``."""
     kind = type(x)
     if kind is Tracer:
         dynamic.append(x)
@@ -204,7 +204,7 @@ def _key_of(x: Any, dynamic: list[Any], function: Any) -> Any:
     if isinstance(x, type | np.dtype) or not callable(x):
         hash(x)
         return (kind, x)
-    if getattr(x, "dtype", None) is not None:  # jnp.float32 and its kin, which are callable
+    if getattr(x, "dtype", None) is not None:  # jnp.float32 and the like, which are callable
         return x
     raise _OpenLane
 
@@ -216,12 +216,12 @@ def _make(
     kwargs: dict[str, Any],
     dynamic: Sequence[Any],
 ) -> Template | None:
-    """Record ``function`` on the types of ``dynamic``; None where that cannot be done."""
+    """Record ``function`` on the types of ``dynamic``; None if that fails."""
     template: Template | None
     try:
         template = _record(function, args, kwargs, dynamic)
     except Exception:
-        # if the error is the user's, the open lane raises it again, on the user's own values
+        # if it is the user's error, the open lane raises it again, for the user's values
         template = None
     return _templates.enter(key, template)
 
@@ -244,7 +244,6 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
-    # the lines are those of each call
     return Template(graph, tree)
 
 
@@ -270,7 +269,7 @@ def _staged(x: Any, inputs: Any, function: Any) -> Any:
 
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     through_jax = getattr(JaxTracer, name)
-    # what a template records: JAX's own operator, so that recording does not look for the template again
+    # a template records JAX's own operator, which does not look for the template again
     recorded = getattr(JaxTracer, f"__{function.__name__}__")
 
     is_power = function is operator.pow
@@ -287,13 +286,13 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
         elif kind is float or (kind is int and not is_power):
             part = kind
         elif kind is int and not reflected:
-            # the exponent of a power is part of the program: x ** 2 is a product
+            # an integer exponent is static: x ** 2 is a product
             part = (int, other)
         elif is_array(other):
             part = typeof(other)
         else:
             return through_jax(self, other)
-        # only the precision of products can be changed by a context manager inside the recorded function
+        # of the settings, only the precision of products can change inside the recorded function
         key = (function, self.aval, part, reflected, trace.configuration, precision())
         template = lookup(key)
         if template is None:
@@ -321,7 +320,7 @@ def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Tem
 
 
 class _Typed:
-    """A stand-in for an operand: its type only."""
+    """A placeholder for an operand, with its type."""
 
     __slots__ = ("aval",)
 
@@ -392,7 +391,7 @@ def _method(name: str) -> None:
     setattr(Tracer, name, method)
 
 
-#: what computes an array, or several
+#: methods that return arrays
 _METHODS = (
     "all", "any", "argmax", "argmin", "argsort", "astype", "choose", "clip", "conj", "conjugate", "cumprod", "cumsum",
     "diagonal", "dot", "flatten", "max", "mean", "min", "prod", "ptp", "ravel", "repeat", "reshape", "round", "sort",

@@ -1,14 +1,14 @@
 """The tracer: a JAX tracer with a number on a tape.
 
-It is a JAX tracer, so that any JAX code accepts it; its own operators take the fast lane, and ``bool``, ``int``,
-``item`` and ``print`` work out the value where the recording knows its inputs.
+Any JAX code accepts it, because it is a JAX tracer.  Its own operators take the fast lane, and ``bool``, ``int``,
+``item`` and ``print`` compute the value if the recording knows its inputs.
 
 NOTE [No way out through NumPy]
-A number copied out of a recording loses its derivative, and nobody would see it: the gradient would be zero.  So what
-other libraries call to copy one (``__array__``, ``__float__``, ``tolist``, ...) refuses a value through which a
-derivative passes, and gives the number of one through which none does: integers, truth values, what comes from
-``stop_gradient``.  A write into a NumPy array and ``math.sin`` call ``__float__`` and cannot be told from ``float``.
-What looks at a number in order to branch or to show it (``bool``, ``int``, ``item``, ``print``) gets it, as in JAX.
+A number copied out of a recording loses its derivative silently: the gradient would be zero.  So the methods by which
+other libraries copy one (``__array__``, ``__float__``, ``tolist``, ...) refuse a value through which a derivative
+passes, and return the number otherwise: for integers, booleans, results of ``stop_gradient``.  A write into a NumPy
+array and ``math.sin`` call ``__float__`` and cannot be distinguished from ``float``.  Code that only branches on a
+number or shows it (``bool``, ``int``, ``item``, ``print``) gets it, as in JAX.
 """
 
 import operator
@@ -38,7 +38,7 @@ class Tracer(JaxTracer[Any]):
     # -- concrete on demand --------------------------------------------------------------------------------
 
     def to_concrete_value(self) -> Any:
-        """The value, worked out now, or None where only its type is known."""
+        """The value, computed now, or None if only its type is known."""
         if not self._trace.open:
             raise refusals.leaked(self)
         return self._trace.concrete(self.number)
@@ -53,7 +53,7 @@ class Tracer(JaxTracer[Any]):
         return value
 
     def _free_value(self, what: str) -> Any:
-        """The value for somebody who copies it; see NOTE [No way out through NumPy]."""
+        """The value for code that copies it; see NOTE [No way out through NumPy]."""
         value = self._value(what)
         if is_inexact(self.aval) and self._trace.carries(self.number):
             raise refusals.copied_out(self, what)
@@ -82,7 +82,7 @@ class Tracer(JaxTracer[Any]):
 
     def __round__(self, ndigits: int | None = None) -> Any:
         rounded = jax.numpy.round(self, ndigits or 0)
-        # as of Python's floats
+        # like Python's floats
         return rounded.astype(int) if ndigits is None else rounded
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -116,7 +116,7 @@ class Tracer(JaxTracer[Any]):
         return repr(self)
 
     def full_lower(self) -> "Tracer":
-        # JAX asks for this where a tracer reaches its evaluating trace, which means that it has leaked
+        # JAX calls this when a tracer reaches its evaluating trace, that is, has leaked
         if not self._trace.open:
             raise refusals.leaked(self)
         return self

@@ -1,15 +1,15 @@
 """Foreign rules: those that the author of a primitive has registered with JAX.
 
-This is the one file that reads ``jax.interpreters.ad``, and it reads the rules of primitives that have none of ours.
-A rule is called as JAX calls it, on what is being recorded.  What it computes is thus part of the graph, and is
-differentiated and transposed by us like any other code.
+This is the only file that reads ``jax.interpreters.ad``, and only for primitives without a rule of ours.  A rule is
+called as JAX calls it, on tracers.  So its operations become part of the graph, and we differentiate and transpose them
+like any other code.
 
 NOTE [Foreign rules]
-A primitive has up to two of them.  The one for forward mode gets values and tangents, and gives both; reverse mode is
-its transpose, for what it gives is linear in the tangents.  Among what it gives may be primitives of the same author,
-this one perhaps, that are linear there: these are transposed by the other rule.  A primitive may have that rule and be
-linear in some of its inputs only (a solver in the right-hand side, not in the matrix), so it is asked where a graph is
-transposed, and never where a function is differentiated.
+A primitive has up to two of them.  The one for forward mode maps values and tangents to values and tangents; reverse
+mode is its transpose, since the output tangents are linear in the tangents.  It may use primitives of the same author,
+perhaps the same one, that are linear there: these are transposed by the other rule.  A primitive with that rule may be
+linear in only some of its inputs (a solver in the right-hand side, not in the matrix), so the rule is used when a graph
+is transposed, and never when a function is differentiated.
 """
 
 import functools
@@ -33,20 +33,20 @@ def has_foreign_rules(op: Op) -> bool:
 
 
 def pushed(op: Op, ins: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The results of an operation and their tangents, by the author's rule; ``None`` is a tangent that is zero.
+    """The results of an operation and their tangents, by the author's rule; ``None`` is a zero tangent.
 
     Raises:
-      MissingRuleError: there is a rule for transposing the operation and none for its derivative.
+      MissingRuleError: there is a rule for transposing the operation but none for its derivative.
     """
     rule = ad.primitive_jvps.get(op.primitive)
     if rule is None:
         raise errors.missing_rule(op.name)
-    given = [ad.Zero(t.to_tangent_aval()) if x is None else x for x, t in zip(tangents, op.in_types, strict=True)]
-    outs, out_tangents = _called(op, "jvp", rule, tuple(ins), tuple(given))
+    tangents = [ad.Zero(t.to_tangent_aval()) if x is None else x for x, t in zip(tangents, op.in_types, strict=True)]
+    outs, out_tangents = _called(op, "jvp", rule, tuple(ins), tuple(tangents))
     if not op.primitive.multiple_results:
         outs, out_tangents = (outs,), (out_tangents,)
-    moved = [_value(t, type) if is_inexact(type) else None for t, type in zip(out_tangents, op.out_types, strict=True)]
-    return list(outs), moved
+    pairs = zip(out_tangents, op.out_types, strict=True)
+    return list(outs), [_value(t, type) if is_inexact(type) else None for t, type in pairs]
 
 
 def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]) -> list[Any]:
@@ -55,7 +55,7 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
     The rule may read the other inputs.  ``cts`` are the cotangents of the results, ``None`` for those that are zero.
 
     Raises:
-      NoTransposeError: the author has given no rule for transposing the operation, or one that refuses these inputs.
+      NoTransposeError: there is no rule for transposing the operation, or it refuses these inputs.
     """
     rule = ad.primitive_transposes.get(op.primitive)
     if rule is None:
@@ -64,10 +64,10 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
         ad.UndefinedPrimal(t.to_ct_aval()) if is_linear else x
         for x, t, is_linear in zip(ins, op.in_types, linear, strict=True)
     ]
-    given = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
+    cts = [ad.Zero(t.to_ct_aval()) if x is None else x for x, t in zip(cts, op.out_types, strict=True)]
     try:
-        in_cotangents = _called(op, "transpose", rule, given if op.primitive.multiple_results else given[0], *args)
-    except AssertionError as error:  # by which rules say in which inputs a primitive is not linear
+        in_cotangents = _called(op, "transpose", rule, cts if op.primitive.multiple_results else cts[0], *args)
+    except AssertionError as error:  # how rules refuse inputs in which the primitive is not linear
         raise errors.no_transpose(op.name, error) from error
     in_cotangents = [*in_cotangents, *[None] * (len(args) - len(in_cotangents))]
     return [
@@ -77,7 +77,7 @@ def pulled(op: Op, ins: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any
 
 
 def _value(result: Any, type: ShapedArray) -> Any:
-    """What a rule gave for a value of this type: an array, or None for a zero of any kind."""
+    """A rule's result for a value of this type: an array, or None for any kind of zero."""
     if result is None or isinstance(result, ad.Zero) or getattr(result, "dtype", None) == jax.dtypes.float0:
         return None
     return result if hasattr(result, "aval") else jax.numpy.asarray(result, type.dtype)

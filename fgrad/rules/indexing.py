@@ -1,8 +1,7 @@
-"""Rules for reading and writing at computed places: dynamic slices, gather, and the scatters.
+"""Rules for reading and writing at computed indices: dynamic slices, gather, and the scatters.
 
-Reading is linear, and its transpose adds into zeros at the same places; writing gives the reverse.  Both
-sides treat a place that is out of bounds alike (dropped, or clamped, as ``mode`` says).  Indices have no
-derivative.
+Reading is linear, and its transpose adds to zeros at the same indices; writing is the reverse.  Both treat an
+index that is out of bounds alike (dropped or clamped, by ``mode``).  Indices have no derivative.
 """
 
 from math import prod
@@ -13,9 +12,9 @@ from jax import lax
 
 from fgrad.rules.kinds import General, Linear, Undefined, define
 
-# ---- one window, at a start that is clamped
+# ---- one window, with clamped start indices
 
-# The primitives are called as they are: lax.dynamic_slice would count negative starts from the end once more.
+# The primitives are bound directly: lax.dynamic_slice would again count negative starts from the end.
 
 
 def _dynamic_slice(ct: Any, x: Any, *starts: Any, **_: Any) -> Any:
@@ -49,14 +48,14 @@ def _gather(ct: Any, out: Any, x: Any, indices: Any, *, dimension_numbers: Any, 
         operand_batching_dims=dimension_numbers.operand_batching_dims,
         scatter_indices_batching_dims=dimension_numbers.start_indices_batching_dims,
     )
-    return lax.scatter_add(_zeros(x), indices, ct, dims, **_how(**params)), None
+    return lax.scatter_add(_zeros(x), indices, ct, dims, **_mode_params(**params)), None
 
 
-def _how(*, mode: Any, indices_are_sorted: bool, unique_indices: bool, **_: Any) -> dict[str, Any]:
+def _mode_params(*, mode: Any, indices_are_sorted: bool, unique_indices: bool, **_: Any) -> dict[str, Any]:
     return {"mode": mode, "indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
 
 
-# Not Linear: what is out of bounds reads as `fill_value`, which need not be zero, whereas its tangent is.
+# Not Linear: an index out of bounds reads `fill_value`, which need not be zero, although its tangent is.
 define("gather", General(vjp=_gather))
 
 
@@ -64,7 +63,7 @@ define("gather", General(vjp=_gather))
 
 
 def _at(x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params: Any) -> Any:
-    """What ``x`` holds at the places where a scatter puts ``updates``; zero where it drops them."""
+    """The elements of ``x`` at the indices where a scatter writes ``updates``; zero where it drops them."""
     dims = lax.GatherDimensionNumbers(
         offset_dims=dimension_numbers.update_window_dims,
         collapsed_slice_dims=dimension_numbers.inserted_window_dims,
@@ -73,12 +72,12 @@ def _at(x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **params:
         start_indices_batching_dims=dimension_numbers.scatter_indices_batching_dims,
     )
     if 0 in x.shape:
-        # Everything is out of bounds, and gather takes no window from nothing.
+        # Everything is out of bounds, and gather takes no window of an empty array.
         return lax.full(updates.shape, 0, x.dtype)
     window = iter(updates.shape[d] for d in dimension_numbers.update_window_dims)
     single = {*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims}
     sizes = tuple(1 if d in single else next(window) for d in range(len(x.shape)))
-    return lax.gather(x, indices, dims, sizes, fill_value=0, **_how(**params))
+    return lax.gather(x, indices, dims, sizes, fill_value=0, **_mode_params(**params))
 
 
 def _scatter_add(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
@@ -99,58 +98,60 @@ def _scatter(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: An
             "lax.scatter_apply, that is x.at[i].apply(f), has no derivative (nor has it one in JAX). "
             "Write x.at[i].set(f(x[i])) instead."
         )
-    dims, how = params["dimension_numbers"], _how(**params)
+    dims, mode_params = params["dimension_numbers"], _mode_params(**params)
     read = _at(ct, indices, updates, **params)
-    if how["unique_indices"]:
-        return lax.scatter(ct, indices, _zeros(updates), dims, **how), None, read
-    # Of several updates of one place the last one stays, and it alone gets the cotangent.  Scattering the
-    # numbers 1, 2, ... of the updates in the same way tells which one that is (JAX does so too).
+    if mode_params["unique_indices"]:
+        return lax.scatter(ct, indices, _zeros(updates), dims, **mode_params), None, read
+    # Of several updates of an element the last one stays, and only it gets the cotangent.  Scattering the
+    # numbers 1, 2, ... of the updates in the same way tells which one that is (as in JAX).
     windows = tuple(1 if d in dims.update_window_dims else size for d, size in enumerate(updates.shape))
     numbers = lax.add(lax.reshape(lax.iota("uint32", prod(windows)), windows), np.uint32(1))
     numbers = lax.broadcast_in_dim(numbers, updates.shape, tuple(range(len(windows))))
-    last = lax.scatter(lax.full(x.shape, 0, "uint32"), indices, numbers, dims, **how)
+    last = lax.scatter(lax.full(x.shape, 0, "uint32"), indices, numbers, dims, **mode_params)
     untouched = lax.select(lax.eq(last, np.uint32(0)), ct, _zeros(x))
     stayed = lax.eq(numbers, _at(last, indices, updates, **params))
     return untouched, None, lax.select(stayed, read, _zeros(updates))
 
 
-# Not Linear, for the sake of scatter_apply, and because forward mode must not settle anew which update stays.
+# Not Linear because of scatter_apply, and because forward mode must use the updates that stayed.
 define("scatter", General(vjp=_scatter))
 
 
 def _scatter_mul(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    dims, how = params["dimension_numbers"], _how(**params)
-    factor = lax.scatter_mul(lax.full(x.shape, 1, x.dtype), indices, updates, dims, **how)
+    dims, mode_params = params["dimension_numbers"], _mode_params(**params)
+    factor = lax.scatter_mul(lax.full(x.shape, 1, x.dtype), indices, updates, dims, **mode_params)
     slope = _at(lax.mul(ct, x), indices, updates, **params)
-    if not how["unique_indices"]:
+    if not mode_params["unique_indices"]:
         slope = lax.mul(slope, _product_of_others(x, indices, updates, **params))
     return lax.mul(ct, factor), None, slope
 
 
 def _product_of_others(x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    """For each update, the product of the other updates of its place.
+    """For each update, the product of the other updates of its element.
 
     Without division, so that zeros do no harm and derivatives of any order are right: the updates are sorted
-    by place, and each is given the product of those before it times that of those behind it.
+    by target, and each gets the product of those before it times that of those after it.
     """
     flat_indices = lax.add(lax.reshape(lax.iota("int32", prod(x.shape)), x.shape), np.int32(1))
-    place = lax.reshape(_at(flat_indices, indices, updates, **params), (prod(updates.shape),))
-    count = lax.iota("int32", place.size)
-    place, order = lax.sort((place, count), num_keys=1)
+    target = lax.reshape(_at(flat_indices, indices, updates, **params), (prod(updates.shape),))
+    count = lax.iota("int32", target.size)
+    target, order = lax.sort((target, count), num_keys=1)
     _, unsort = lax.sort((order, count), num_keys=1)
-    # Place 0 is out of bounds: those updates multiply nothing.
-    value = lax.select(lax.eq(place, np.int32(0)), _ones(place, x), _take(lax.reshape(updates, (place.size,)), order))
-    others = lax.mul(_product_before(place, value, False), _product_before(place, value, True))
+    # Target 0 is out of bounds: those updates multiply nothing.
+    value = lax.select(
+        lax.eq(target, np.int32(0)), _ones(target, x), _take(lax.reshape(updates, (target.size,)), order)
+    )
+    others = lax.mul(_product_before(target, value, False), _product_before(target, value, True))
     return lax.reshape(_take(others, unsort), updates.shape)
 
 
-def _product_before(place: Any, value: Any, reverse: bool) -> Any:
-    """The product of the values before each one (behind it, if ``reverse``) that have the same place."""
+def _product_before(target: Any, value: Any, reverse: bool) -> Any:
+    """The product of the values before each one (after it, if ``reverse``) that have the same target."""
     shift = ((-1, 1, 0),) if reverse else ((1, -1, 0),)
-    neighbour = lax.pad(place, np.int32(-1), shift)
+    neighbour = lax.pad(target, np.int32(-1), shift)
     value = lax.pad(value, np.ones((), value.dtype), shift)
-    starts = lax.ne(place, neighbour)
-    value = lax.select(starts, _ones(place, value), value)
+    starts = lax.ne(target, neighbour)
+    value = lax.select(starts, _ones(target, value), value)
 
     def combine(left: Any, right: Any) -> Any:
         return lax.bitwise_or(left[0], right[0]), lax.select(right[0], right[1], lax.mul(left[1], right[1]))
@@ -172,14 +173,13 @@ define("scatter-mul", General(vjp=_scatter_mul))
 
 
 def _scatter_extremum(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    # Those that attain the extremum share the cotangent equally, as with all maxima.
-    dims, how = params["dimension_numbers"], _how(**params)
+    # Those that attain the extremum share the cotangent equally, as in all maxima.
+    dims, mode_params = params["dimension_numbers"], _mode_params(**params)
     attained = lax.eq(updates, _at(out, indices, updates, **params))
     kept = lax.eq(x, out)
-    count = lax.scatter_add(
-        lax.convert_element_type(kept, "int32"), indices, lax.convert_element_type(attained, "int32"), dims, **how
-    )
-    # Where the extremum is nan none attains it.
+    kept_count, attained_count = [lax.convert_element_type(each, "int32") for each in (kept, attained)]
+    count = lax.scatter_add(kept_count, indices, attained_count, dims, **mode_params)
+    # None attains an extremum that is nan.
     share = lax.div(ct, lax.convert_element_type(lax.max(count, np.int32(1)), ct.dtype))
     read = _at(share, indices, updates, **params)
     return lax.select(kept, share, _zeros(x)), None, lax.select(attained, read, _zeros(updates))
@@ -193,7 +193,7 @@ define("scatter-min scatter-max", General(vjp=_scatter_extremum))
 define(
     "get swap addupdate new_ref empty_ref freeze free_ref accum_grad_in_ref run_state pin unpin create_linear",
     Undefined(
-        "this reads or writes memory from outside of the graph. Make the reference (jax.new_ref) inside of the "
-        "differentiated function, or carry the array itself through it (x = x.at[i].set(v))"
+        "this reads or writes memory outside the graph. Create the reference (jax.new_ref) inside the differentiated "
+        "function, or pass the array itself through it (x = x.at[i].set(v))"
     ),
 )

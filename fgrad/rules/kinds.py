@@ -1,9 +1,9 @@
-"""The kinds of derivative rule, and the table that holds one rule per primitive.
+"""The kinds of derivative rule, and the table with one rule per primitive.
 
 A rule states a *kind*; the passes derive both modes from it, so that no derivative is written twice.
-Rules are written with ``jax.lax`` functions only: they are recorded into graphs like any other code, and
-that is why every derivative can be differentiated again.  What a rule reads (inputs, output, or neither)
-is found from its recording, and just that is saved for the backward pass.
+Rules use only ``jax.lax`` functions: they are recorded into graphs like any other code, so every derivative
+can be differentiated again.  Their recordings show what they read (inputs, output, or neither), and only that
+is saved for the backward pass.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Linear:
 
 @frozen
 class Bilinear:
-    """The primitive is linear in each of its first two arguments when the other is held.
+    """The primitive is linear in each of its first two arguments when the other is fixed.
 
     ``lhs(ct, x, y, **params)`` gives the cotangent of ``x`` (and reads only ``y``);
     ``rhs(ct, x, y, **params)`` gives that of ``y`` (and reads only ``x``).
@@ -71,7 +71,7 @@ class Bilinear:
 
 @frozen
 class General:
-    """A rule given in either mode, or in both; a missing mode is derived by transposing the other.
+    """A rule in either mode, or in both; a missing mode is derived by transposing the other.
 
     ``vjp(cts, outs, *ins, **params)`` returns a tuple of cotangents, one per input, ``None`` for zero.
     ``jvp(tangents, outs, *ins, **params)`` returns the output tangent(s), ``None`` for zero.
@@ -86,11 +86,11 @@ class General:
 
 @frozen
 class Region:
-    """A rule for an operation that holds graphs: it makes its derivative graphs itself, from those of its bodies.
+    """A rule for an operation with graphs as parameters, which builds the graphs of its derivative from these.
 
     ``adjoint(op, needs, live)`` returns a ``fgrad.passes.local.Adjoint``, ``tangents(op, live)`` a ``Local``.
-    ``varied(op, needs)`` says of each output whether it depends differentiably on the inputs that ``needs`` marks;
-    without it they all count as doing so.
+    ``varied(op, needs)`` returns for each output whether it depends differentiably on the inputs that ``needs`` marks;
+    without it they all do.
     """
 
     adjoint: Callable[..., Any]
@@ -101,14 +101,14 @@ class Region:
 Rule: TypeAlias = Zero | Undefined | Elementwise | Linear | Bilinear | General | Region
 
 RULES: Table[Rule] = Table()
-"""Primitive name (or, for rules that a user adds, the primitive itself) to its rule; some are imported late."""
+"""From a primitive's name (for users' rules, the primitive itself) to its rule; some are imported late."""
 
 
 def define(names: str, rule: Rule) -> None:
-    """Enter ``rule`` for each of the space-separated primitive ``names``.
+    """Add ``rule`` for each of the space-separated primitive ``names``.
 
     Raises:
-      ValueError: a primitive has a rule already.
+      ValueError: a primitive already has a rule.
 
     >>> from fgrad.rules.kinds import RULES
     >>> RULES["floor"]

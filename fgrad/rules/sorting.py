@@ -1,6 +1,6 @@
-"""Rules for ``sort``, ``top_k`` and ``approx_top_k``: permutations and choices of entries.
+"""Rules for ``sort``, ``top_k`` and ``approx_top_k``: permutations and selections of entries.
 
-The derivative moves tangents and cotangents as the values were moved, and is zero in the order itself.
+The derivative moves tangents and cotangents like the values; the order itself has no derivative.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ from fgrad.rules.kinds import General, define
 
 
 def _sort(cts: Any, outs: Any, *ins: Any, dimension: int, is_stable: bool, num_keys: int, **_: Any) -> Any:
-    # Sorting the places along with the keys gives the permutation; sorting by it puts the cotangents back.
+    # Sorting the positions along with the keys gives the permutation; sorting by it puts the cotangents back.
     positions = lax.broadcasted_iota("int32", ins[0].shape, dimension)
     order = lax.sort((*ins[:num_keys], positions), dimension, is_stable, num_keys)[-1]
-    given = [i for i, ct in enumerate(cts) if ct is not None]
-    restored = lax.sort((order, *(cts[i] for i in given)), dimension, is_stable=False, num_keys=1)[1:]
+    live = [i for i, ct in enumerate(cts) if ct is not None]
+    restored = lax.sort((order, *(cts[i] for i in live)), dimension, is_stable=False, num_keys=1)[1:]
     result: list[Any] = [None] * len(ins)
-    for i, ct in zip(given, restored, strict=True):
+    for i, ct in zip(live, restored, strict=True):
         result[i] = ct
     return tuple(result)
 
@@ -26,7 +26,7 @@ define("sort", General(vjp=_sort))
 
 
 def _put_back(ct: Any, chosen: Any, x: Any, axis: int) -> Any:
-    """Entries of ``ct`` at the places ``chosen`` along the axis of an array like ``x``, zero elsewhere."""
+    """Entries of ``ct`` at the positions ``chosen`` along the axis of an array like ``x``, zero elsewhere."""
     others = tuple(d for d in range(x.ndim) if d != axis)
     numbers = lax.ScatterDimensionNumbers(
         update_window_dims=(),

@@ -1,8 +1,8 @@
 """Rules for reductions over sliding windows, and for the two primitives that are each other's transpose in max-pooling.
 
-A window reduction of an array equals the elementwise reduction of its *terms*: for each place in the window, the
-strided slice of the padded array that the place runs over.  Taking a term is linear, and its transpose pads.  Where
-XLA has one operation for the derivative the rules use that; the terms serve wherever it has none.
+A window reduction of an array equals the elementwise reduction of its *terms*: for each offset in the window, the
+strided slice of the padded array at that offset.  Taking a term is linear, and its transpose pads.  The rules use XLA's
+operation for the derivative where there is one, else the terms.
 """
 
 import itertools
@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[int, int]]
 
 @frozen
 class _Windows:
-    """How windows slide: the parameters of a window primitive, in the order and by the names that lax gives them."""
+    """The parameters of a window primitive, with lax's names and in lax's order."""
 
     window_dimensions: Sequence[int]
     window_strides: Sequence[int]
@@ -41,7 +41,7 @@ class _Windows:
         return list(itertools.product(*ranges))
 
     def terms(self, x: Any, fill: Any, out_shape: Sequence[int]) -> list[Any]:
-        """One array of ``out_shape`` for each place in the window; ``fill`` stands in the padding."""
+        """One array of ``out_shape`` for each offset in the window; the padding is ``fill``."""
         padded = lax.pad(x, fill, self._config())
         span = [(n - 1) * s + 1 if n else 0 for n, s in zip(out_shape, self.window_strides, strict=True)]
         return [
@@ -96,7 +96,7 @@ define("reduce_window_sum", Linear(_reduce_window_sum))
 
 # -- extrema ----------------------------------------------------------------------------------------------------------
 
-#: by the comparison that keeps the earlier of two entries: that, the extremum that it finds, and what loses to anything
+#: by the comparison under which the earlier of two entries is selected: that, the extremum, and its identity
 _COMPARE = {"ge": (lax.ge, lax.max, -np.inf), "le": (lax.le, lax.min, np.inf)}
 
 
@@ -115,7 +115,7 @@ def _fill(select: str) -> float:
 
 
 def _scatter_selected(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
-    """Each entry of ``ct`` at the place of the entry of ``x`` that its window selects, the first one among equals."""
+    """Each entry of ``ct`` at the position of the entry of ``x`` that its window selects, the first of equal ones."""
     if not _xla_scatters(x, windows):
         return _scatter_terms(ct, x, select, windows)
     dilated = lax.pad(x, constant(_fill(select), x), [(0, 0, d - 1) for d in windows.base_dilation])
@@ -127,7 +127,7 @@ def _scatter_selected(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
 
 
 def _xla_scatters(x: Any, windows: _Windows) -> bool:
-    """Whether XLA has the operation: for real numbers, no window dilation, no cropping; no axes at all crash it."""
+    """Whether XLA has the operation: for real numbers, no window dilation, no cropping; it crashes without axes."""
     plain = all(d == 1 for d in windows.window_dilation) and all(
         low >= 0 and high >= 0 for low, high in windows.padding
     )
@@ -148,10 +148,10 @@ def _scatter_terms(ct: Any, x: Any, select: str, windows: _Windows) -> Any:
 
 
 def _gather_selected(t: Any, x: Any, select: str, windows: _Windows, out_shape: Sequence[int]) -> Any:
-    """The transpose: from each window the entry of ``t`` at the place of the entry of ``x`` that it selects."""
+    """The transpose: from each window the entry of ``t`` at the position of the entry of ``x`` that it selects."""
     if x.dtype.itemsize < 8:
         return primitive("select_and_gather_add").bind(t, x, select_prim=primitive(select), **attrs.asdict(windows))
-    # On CPUs, JAX 0.10 packs tangent and operand into 64 bits, and so loses half of the digits of a float64.
+    # On CPUs, JAX 0.10 packs tangent and operand into 64 bits, which loses half of the digits of a float64.
     fill = _fill(select)
     best = lax.full(out_shape, fill, x.dtype)
     picked = lax.full(out_shape, 0, t.dtype)
@@ -200,7 +200,7 @@ def _reduce_window(cts: Any, outs: Any, *ins: Any, jaxpr: Any, consts: Any = (),
     x, start = ins
     (ct,), (out,) = cts, outs
     windows = _Windows(**params)
-    # The padding holds the initial value too.
+    # The padding has the initial value too.
     terms = windows.terms(x, start, out.shape)
     folded = [lax.broadcast(start, out.shape)]
     for term in terms:

@@ -1,7 +1,7 @@
 """Which graphs may wait until their results are read, and run together with others: see ``Policy.deferred_size``.
 
-They compute each element from few, or move elements: XLA then goes through memory once for all of them.  Products of
-matrices, convolutions, sorting and the like take their time in any company.
+Their operations are elementwise, reductions or movements, which XLA fuses into one pass over memory.  Matrix products,
+convolutions, sorting and the like gain nothing from waiting.
 """
 
 from fgrad.graph.graph import Graph
@@ -18,9 +18,9 @@ _FUSED = _MOVEMENTS | _REDUCTIONS
 
 
 def may_wait(graph: Graph) -> bool:
-    """Whether a graph may wait: it is all of such operations, and of types of which XLA rounds each intermediate value.
+    """Whether a graph may wait.
 
-    Of narrow floats it keeps them wider.
+    Narrow floats may not: when XLA fuses them, it does not round intermediate values.
     """
     if not graph.in_types:
         return False

@@ -62,7 +62,7 @@ class TakesGraphs(Trace):
 
     __slots__ = ("order",)
 
-    #: later recordings are inner ones: given values of several, the latest takes the graph
+    #: later recordings are nested inside earlier ones; the latest takes a graph with values of several
     order: int
 
     def splice(self, graph: Graph, args: Sequence[Any], source: Any = None) -> list[Any]:
@@ -130,15 +130,17 @@ class Executable(Follower):
         graph, pace = self.graph, self._pace_of(policy)
         self.begun = True
         most = pace.numpy_excess
-        found = numpy_program(graph, pace.kernels, most) if most > -inf else None
-        kept = found is not None and found.excess <= pace.numpy_kept_excess and found.largest <= pace.numpy_kept_size
-        self._new = None if found is None else found.run
+        program = numpy_program(graph, pace.kernels, most) if most > -inf else None
+        kept = (
+            program is not None and program.excess <= pace.numpy_kept_excess and program.largest <= pace.numpy_kept_size
+        )
+        self._new = None if program is None else program.run
         self.numpy = self._new if kept else None
         self._waits = pace.numpy_waits
-        rented = found is not None and not kept and pace.rent > 0
+        rented = program is not None and not kept and pace.rent > 0
         self._unspent = pace.rent * prices.rent(Size.of(graph)) if rented else 0
         self._fastest, self._trials = inf, 0
-        self._left = 0 if rented else runs_before_compiling(graph, pace, policy, found)
+        self._left = 0 if rented else runs_before_compiling(graph, pace, policy, program)
         # only if another back end can run it meanwhile
         self._compile = pace.compile if rented or self._left > 0 else when_called
         self._stretches = None
@@ -174,7 +176,7 @@ class Executable(Follower):
         new = self._new  # read once: another thread may drop it meanwhile
         if new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if (self.numpy is not None and self._waits) or self._early():
-                return self.given(self._by_numpy(new, args))
+                return self._to_jax(self._by_numpy(new, args))
             if self._fastest < inf:
                 return self._tried(new, args)
             self._new = None
@@ -196,7 +198,7 @@ class Executable(Follower):
         if self._xla is None:
             outs = restoring_trace(self._compiled, args)
             self.compiled = None  # JAX's first call takes longer
-            return self.given(self._by_numpy(run, args)) if outs is None else outs
+            return self._to_jax(self._by_numpy(run, args)) if outs is None else outs
         jax.block_until_ready(args)
         began = perf_counter()
         outs = jax.block_until_ready(restoring_trace(self._xla, *args))
@@ -250,7 +252,7 @@ class Executable(Follower):
             outs = interpret(graph, args, self._pace_of(policy).kernels)
         return as_arrays(outs, graph.out_types)
 
-    def given(self, outs: Sequence[Any]) -> Sequence[Any]:
+    def _to_jax(self, outs: Sequence[Any]) -> Sequence[Any]:
         """The results of a NumPy program as JAX arrays."""
         return as_arrays(outs, self.graph.out_types)
 
@@ -330,8 +332,8 @@ def executable(graph: Graph) -> Executable:
     """
     if checks_each_primitive():
         return Executable(graph, calls)
-    found = _executables.get(graph)
-    return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if found is None else found
+    known = _executables.get(graph)
+    return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if known is None else known
 
 
 @frozen(eq=False)

@@ -1,4 +1,4 @@
-"""Where the windows of a gather or scatter lie in its operand, as places in the flat array."""
+"""The windows of a gather or scatter as positions in the flattened operand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,21 +11,22 @@ _UNSIGNED = {np.dtype(f"int{bits}"): np.dtype(f"uint{bits}") for bits in (8, 16,
 
 
 def all_below(integers: np.ndarray, end: int) -> bool:
-    """Whether integers are from 0 to below ``end``: as unsigned numbers, negative ones are large."""
+    """Whether all integers are in ``range(end)``."""
     if not integers.size:
         return True
+    # as unsigned numbers, negative ones are large
     unsigned = _UNSIGNED.get(integers.dtype)
     return bool(np.maximum.reduce(integers if unsigned is None else integers.view(unsigned), None) < end)
 
 
-class Places:
-    """The places of the elements that the indices of a gather or scatter name, in the shape of what is read or written.
+class Windows:
+    """The windows that a gather reads or a scatter writes.
 
-    What does not depend on the indices is worked out once: a place is the window's first one, and where the element
-    lies in the window.
+    The position of an element is that of its window, which depends on the indices, plus its offset in the window, which
+    does not and is computed in advance.
     """
 
-    __slots__ = ("columns", "starts", "within")
+    __slots__ = ("columns", "start_shape", "offsets")
 
     def __init__(
         self,
@@ -37,47 +38,50 @@ class Places:
         rank: int,
         batch: Sequence[int],
     ):
-        """Of an operand's ``shape`` windows of these ``sizes``; its ``indexed`` axes are those that an index names.
+        """Windows of these ``sizes`` in an operand of this ``shape``; an index has an entry for each ``indexed`` axis.
 
-        ``batching`` and ``windows`` say for an axis of the operand along which axis of the result, of ``rank`` axes,
-        batches and windows extend; the result's other axes, in order, have the sizes ``batch``.
+        ``batching`` and ``windows`` map axes of the operand to axes of the result, which has ``rank`` axes; the others,
+        in order, have the sizes ``batch``.
         """
         strides = [int(np.prod(shape[axis + 1 :], dtype=np.intp)) for axis in range(len(shape))]
-        #: for each indexed axis, where the last window starts, and how far apart in the flat array elements lie
+        #: for each indexed axis, the last possible start of a window, and the stride in the flat array
         self.columns: list[tuple[int, int]] = [(shape[axis] - sizes[axis], strides[axis]) for axis in indexed]
         rest = iter(batch)
-        #: the shape of the windows' first places, for them to be broadcast
-        self.starts: tuple[int, ...] = tuple([1 if axis in windows.values() else next(rest) for axis in range(rank)])
-        self.within: Any = np.zeros((1,) * rank, np.intp)
+        #: the shape of the windows' starts, which broadcasts with ``offsets``
+        self.start_shape: tuple[int, ...] = tuple(
+            [1 if axis in windows.values() else next(rest) for axis in range(rank)]
+        )
+        self.offsets: Any = np.zeros((1,) * rank, np.intp)
         for axis, along in (batching | windows).items():
             n = sizes[axis] if axis in windows else shape[axis]
             aligned = [n if i == along else 1 for i in range(rank)]
-            self.within = self.within + (np.arange(n) * strides[axis]).reshape(aligned)
+            self.offsets = self.offsets + (np.arange(n) * strides[axis]).reshape(aligned)
 
-    def of(self, indices: Any) -> tuple[Any, Any]:
-        """The positions, with windows clamped to the array; and which windows lay inside already, None if all did."""
+    def positions(self, indices: Any) -> tuple[Any, Any]:
+        """The positions, with windows clamped to the array, and which windows lay inside, None if all did."""
         inside: Any = None
         first: Any = 0
-        # column by column: NumPy is slow along axes as short as those of the columns
+        # column by column, since NumPy is slow along short axes
         for k, (last, step) in enumerate(self.columns):
             column = indices[..., k]
             if not all_below(column, last + 1):
-                moved = np.minimum(np.maximum(column, 0), last)
-                same = moved == column
+                clamped = np.minimum(np.maximum(column, 0), last)
+                same = clamped == column
                 inside = same if inside is None else inside & same
-                column = moved
+                column = clamped
             column = column.astype(np.intp, copy=False)
             first = first + (column if step == 1 else column * step)
-        return first.reshape(self.starts) + self.within, None if inside is None else inside.reshape(self.starts)
+        inside = None if inside is None else inside.reshape(self.start_shape)
+        return first.reshape(self.start_shape) + self.offsets, inside
 
 
-def gathered(op: Op) -> Places | None:
-    """The places that a gather reads; None if it reads nothing, or the same whatever the indices are."""
+def gather_windows(op: Op) -> Windows | None:
+    """The windows that a gather reads; None if they are empty or do not depend on the indices."""
     numbers, sizes = op.params["dimension_numbers"], op.params["slice_sizes"]
     operand, indices = op.in_types
     batch = [axis for axis in range(op.out_types[0].ndim) if axis not in numbers.offset_dims]
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    return _places(
+    return _windows(
         operand.shape,
         sizes,
         numbers.start_index_map,
@@ -89,46 +93,46 @@ def gathered(op: Op) -> Places | None:
     )
 
 
-def scattered(op: Op) -> Places | None:
-    """The places that a scatter writes; None as of ``gathered``."""
+def scatter_windows(op: Op) -> Windows | None:
+    """The windows that a scatter writes; None if they are empty or do not depend on the indices."""
     numbers = op.params["dimension_numbers"]
     operand, indices, updates = op.in_types
     dropped = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    kept = [axis for axis in range(operand.ndim) if axis not in dropped]
+    window_axes = [axis for axis in range(operand.ndim) if axis not in dropped]
     windows = numbers.update_window_dims
     sizes = [1] * operand.ndim
-    for axis, along in zip(kept, windows, strict=True):
+    for axis, along in zip(window_axes, windows, strict=True):
         sizes[axis] = updates.shape[along]
-    return _places(
+    return _windows(
         operand.shape,
         sizes,
         numbers.scatter_dims_to_operand_dims,
         (numbers.operand_batching_dims, numbers.scatter_indices_batching_dims),
-        kept,
+        window_axes,
         windows,
         [axis for axis in range(updates.ndim) if axis not in windows],
         indices.shape,
     )
 
 
-def _places(
+def _windows(
     shape: Sequence[int],
     sizes: Sequence[int],
     indexed: Sequence[int],
     batching: tuple[Sequence[int], Sequence[int]],
-    kept: Sequence[int],
+    window_axes: Sequence[int],
     windows: Sequence[int],
     batch: Sequence[int],
     indices: Sequence[int],
-) -> Places | None:
+) -> Windows | None:
     if not indexed or 0 in (*shape, *sizes, *indices):
         return None
-    return Places(
+    return Windows(
         shape,
         sizes,
         indexed,
         {axis: batch[by] for axis, by in zip(*batching, strict=True)},
-        dict(zip(kept, windows, strict=True)),
+        dict(zip(window_axes, windows, strict=True)),
         len(batch) + len(windows),
         indices[:-1],
     )

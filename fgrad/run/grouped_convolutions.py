@@ -1,20 +1,20 @@
-"""Convolutions in groups or of one channel, as XLA compiles them well on a CPU.
+"""Grouped and one-channel convolutions, in a form that XLA compiles well for a CPU.
 
 NOTE [Groups on a CPU]
-XLA's code for a CPU goes through the groups of a convolution one by one; a depthwise convolution takes up to a hundred
-times as long as it needs.  So where a program is compiled for a CPU, such a convolution is written out: as a sum over
-the places of the kernel of what each place reads, times the kernel there.  In the derivative with regard to the kernel,
-which is a convolution with groups of the batch, the kernel is as large as the image and the results are few; there each
-result is a sum over what it reads.  Groups of several features take what is read as the columns of matrix products.
-Only the sum over the places of a depthwise kernel needs no memory of its own; the others hold what all places read, and
-where that is much, XLA's own form is the better one.
+XLA's CPU code loops over the groups of a convolution; a depthwise convolution takes up to a hundred times too long.  So
+when a program is compiled for a CPU, such a convolution is expanded: into a sum over the taps of the kernel, each the
+elements that the tap reads times the kernel there.  The derivative with respect to the kernel is a convolution with
+batch groups, whose kernel is as large as the image, with few results; there each result is a sum over the elements that
+it reads.  Groups of several features use the elements read as columns of matrix products.  Only the sum over the taps
+of a depthwise kernel needs no extra memory; the others hold what all taps read, and where that is much, XLA's own form
+is better.
 
-A small kernel on one channel is a matrix product for each image of the batch.  As a sum over its places it would be
-quicker still by itself, but not in a program: XLA makes that sum anew for each operation that reads it, such as the
-mean, the variance and the result of a batch norm.
+A small kernel on one channel becomes a matrix product for each image of the batch.  By itself a sum over its taps would
+be faster, but not in a program: XLA recomputes that sum for each operation that reads it, such as the mean, variance
+and result of a batch norm.
 
-In a graph it stays one operation, so that accelerators run their own, derivatives stay convolutions, and NumPy has one
-kernel for it.  The graph does not say for which platform it is compiled, so the choice is left to the lowering.
+In a graph it stays one operation, so accelerators run their own code, derivatives stay convolutions, and NumPy has one
+kernel for it.  The graph does not know for which platform it is compiled, so the lowering chooses.
 """
 
 import functools
@@ -28,24 +28,24 @@ from jax import lax
 
 from fgrad.graph.op import Op
 
-#: kernels of so many places, or else so many results of each feature, are gone through one by one
-PLACES = 64
-#: so many elements at most are held at once
-HELD = 1 << 22
-#: so many sums at most are made element by element for each group; more are matrix products
+#: the most taps, or else results per feature, of an expanded convolution
+TERMS = 64
+#: the most elements held at once
+MEMORY = 1 << 22
+#: the most sums per group that are computed elementwise; more are matrix products
 ELEMENTWISE = 4
-#: kernels of so many elements at most that read one channel are written out: 3x3 with 16 outputs on 32x1x28x28 take
-#: 0.8 ms and XLA's form 2.6 ms, 5x5 with 6 outputs on 64x1x28x28 0.7 and 3.8 ms; more outputs suit XLA's form better
+#: the most elements of an expanded kernel on one channel: 3x3 with 16 outputs on 32x1x28x28 takes 0.8 ms and 2.6 ms in
+#: XLA's form, 5x5 with 6 outputs on 64x1x28x28 0.7 and 3.8 ms; with more outputs XLA's form is faster
 ONE_CHANNEL = 600
 TYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 
 
 def lowered(op: Op) -> Callable[..., Any] | None:
-    """The operation as XLA compiles it well wherever it is compiled for; None if that is as it stands."""
+    """The operation in a form that XLA compiles well for any platform; None to leave it unchanged."""
     params, (x_type, w_type), out_type = op.params, op.in_types, op.out_types[0]
     groups = params["feature_group_count"] * params["batch_group_count"]
     if not all(isinstance(n, int) for t in (x_type, w_type, out_type) for n in t.shape):
-        return None  # a size that is not known yet cannot be gone through
+        return None  # the loops need known sizes
     x_spec, w_spec, out_spec = params["dimension_numbers"]
     taps = [w_type.shape[axis] for axis in w_spec[2:]]
     counts = [out_type.shape[axis] for axis in out_spec[2:]]
@@ -56,23 +56,26 @@ def lowered(op: Op) -> Callable[..., Any] | None:
     if (
         not x_type.dtype == w_type.dtype == out_type.dtype
         or out_type.dtype not in TYPES
-        or min(math.prod(taps), math.prod(counts)) > PLACES
-        or (not (by_taps and depthwise and groups > 1) and min(math.prod(taps), math.prod(counts)) * x_type.size > HELD)
+        or min(math.prod(taps), math.prod(counts)) > TERMS
+        or (
+            not (by_taps and depthwise and groups > 1)
+            and min(math.prod(taps), math.prod(counts)) * x_type.size > MEMORY
+        )
         or 0 in (x_type.size, w_type.size, out_type.size)
         or not x_type.sharding.mesh.empty
     ):
         return None
     batches, features = params["batch_group_count"], params["feature_group_count"]
     outputs = w_type.shape[w_spec[0]] // groups
-    # what the places that are gone through are apart, and what the elements that each of them reads are apart
+    # ``steps`` between the positions looped over, ``strides`` between the elements that each of them reads
     steps, strides = params["rhs_dilation"], params["window_strides"]
-    places, lengths = (taps, counts) if by_taps else (counts, taps)
+    positions, lengths = (taps, counts) if by_taps else (counts, taps)
     if not by_taps:
         steps, strides = strides, steps
     padding = [(*ends, d - 1) for ends, d in zip(params["padding"], params["lhs_dilation"], strict=True)]
-    offsets = list(itertools.product(*map(range, places)))
+    offsets = list(itertools.product(*map(range, positions)))
 
-    def written_out(x: Any, w: Any) -> Any:
+    def expanded(x: Any, w: Any) -> Any:
         x, w = lax.transpose(x, x_spec), lax.transpose(w, w_spec)
         x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *padding])
         n, c = x.shape[0] // batches, x.shape[1] // features
@@ -82,25 +85,25 @@ def lowered(op: Op) -> Callable[..., Any] | None:
             x = lax.reshape(x, (n, features, c, *x.shape[2:]))
         w = lax.reshape(w, (groups, outputs, *w.shape[1:]))
         read = [_read(x, offset, steps, strides, lengths) for offset in offsets]
-        result = (_over_places if by_taps else _over_elements)(read, w)
+        result = (_over_taps if by_taps else _over_results)(read, w)
         result = lax.reshape(result, (n, groups * outputs, *counts))
         return lax.transpose(result, np.argsort(out_spec))
 
-    def as_it_stands(x: Any, w: Any) -> Any:
+    def unchanged(x: Any, w: Any) -> Any:
         return op.primitive.bind(x, w, **params)
 
-    return lambda x, w: lax.platform_dependent(x, w, cpu=written_out, default=as_it_stands)
+    return lambda x, w: lax.platform_dependent(x, w, cpu=expanded, default=unchanged)
 
 
 def _read(x: Any, offset: Sequence[int], steps: Sequence[int], strides: Sequence[int], lengths: Sequence[int]) -> Any:
-    """The elements of ``x[n, g, c, ...]`` that the place ``offset`` reads."""
+    """The elements of ``x[n, g, c, ...]`` that the position ``offset`` reads."""
     starts = [i * step for i, step in zip(offset, steps, strict=True)]
     ends = [start + (n - 1) * s + 1 for start, n, s in zip(starts, lengths, strides, strict=True)]
     return lax.slice(x, (0, 0, 0, *starts), (*x.shape[:3], *ends), (1, 1, 1, *strides))
 
 
-def _over_places(read: Sequence[Any], w: Any) -> Any:
-    """From what each place of the kernel reads, of ``[n, g, c, ...]``, and ``w[g, o, c, ...]``: ``[n, g, o, ...]``."""
+def _over_taps(read: Sequence[Any], w: Any) -> Any:
+    """From what each tap reads, ``[n, g, c, ...]``, and ``w[g, o, c, ...]`` to ``[n, g, o, ...]``."""
     n, groups, c, *counts = read[0].shape
     outputs = w.shape[1]
     if c == 1 and groups > 1:
@@ -119,16 +122,16 @@ def _over_places(read: Sequence[Any], w: Any) -> Any:
     return lax.transpose(result, (2, 0, 1, 3))
 
 
-def _over_elements(read: Sequence[Any], w: Any) -> Any:
-    """From what each result reads, of ``[n, g, c, ...]``, and ``w[g, o, c, ...]``: ``[n, g, o, results]``."""
+def _over_results(read: Sequence[Any], w: Any) -> Any:
+    """From what each result reads, ``[n, g, c, ...]``, and ``w[g, o, c, ...]`` to ``[n, g, o, results]``."""
     n, groups, c, *taps = read[0].shape
     outputs = w.shape[1]
     if n * outputs <= ELEMENTWISE:
         shape = (n, groups, outputs, c, *taps)
         factor = lax.broadcast_in_dim(w, shape, tuple(range(1, len(shape))))
         summed = tuple(range(3, len(shape)))
-        spread = (0, 1, *range(3, len(shape)))
-        sums = [lax.reduce_sum(lax.mul(lax.broadcast_in_dim(x, shape, spread), factor), summed) for x in read]
+        axes = (0, 1, *range(3, len(shape)))
+        sums = [lax.reduce_sum(lax.mul(lax.broadcast_in_dim(x, shape, axes), factor), summed) for x in read]
         return _stacked(sums, 3)
     rows = lax.reshape(_stacked(read, 1), (n, len(read), groups, c * math.prod(taps)))
     matrix = lax.reshape(w, (groups, outputs, c * math.prod(taps)))

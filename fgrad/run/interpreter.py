@@ -1,8 +1,8 @@
 """Running a graph node by node: by NumPy kernels where they exist, else by JAX's primitives.
 
-NOTE [NumPy runs what is met first]
-JAX compiles each primitive for each shape, which takes some 40 ms and used to be nearly all the time of a program's
-first run.  So a new graph runs on NumPy kernels, on the CPU.  Operations without one (64-bit functions that XLA
+NOTE [NumPy does the first run]
+JAX compiles each primitive for each shape, which takes some 40 ms and would be nearly all the time of a program's first
+run.  So a new graph runs on NumPy kernels, on the CPU.  Operations without one (64-bit functions that XLA
 computes better, calls of the user's code) go to JAX, and so do those that take NumPy longer than compiling would.
 """
 

@@ -29,13 +29,13 @@ UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 
 
 class Part:
-    """The graph of equal stretches and, once it has been met often enough, its compiled form."""
+    """The graph of equal stretches and, after enough runs, its compiled form."""
 
-    __slots__ = ("graph", "met", "compilation")
+    __slots__ = ("graph", "runs", "compilation")
 
     def __init__(self, graph: Graph):
         self.graph: Graph = graph
-        self.met: int = 0
+        self.runs: int = 0
         self.compilation: Compilation | None = None
 
     def __call__(self, args: Sequence[Any], pace: Pace) -> Sequence[Any]:
@@ -50,8 +50,8 @@ class Part:
 
     def _ready(self, pace: Pace) -> bool:
         """Count a run; returns whether the compiled form can run."""
-        self.met += 1
-        if self.compilation is None and self.met <= active().stretch_runs:
+        self.runs += 1
+        if self.compilation is None and self.runs <= active().stretch_runs:
             return False
         graph = self.graph
         program = lambda: jax.jit(lambda *args: evaluate(graph, args), compiler_options=UNFUSED)  # noqa: E731
@@ -95,26 +95,26 @@ def cut(graph: Graph, length: int) -> Stretches:
     """Cut a graph into stretches of this many nodes."""
     count = -(-len(graph.nodes) // length)
     last = _last_readers(graph, length)
-    met: dict[tuple[tuple[Op, ...], tuple[tuple[int, ...], ...], tuple[int, ...]], Part] = {}
+    parts: dict[tuple[tuple[Op, ...], tuple[tuple[int, ...], ...], tuple[int, ...]], Part] = {}
     stretches = []
     number = len(graph.in_types) + len(graph.consts)
-    for at in range(count):
-        nodes = graph.nodes[at * length : (at + 1) * length]
+    for index in range(count):
+        nodes = graph.nodes[index * length : (index + 1) * length]
         end = number + sum([len(node.op.out_types) for node in nodes])
         ins = tuple(dict.fromkeys([i for node in nodes for i in node.inputs if i < number]))
-        outs = tuple([i for i in range(number, end) if last[i] > at])
+        outs = tuple([i for i in range(number, end) if last[i] > index])
         # local numbering: the values read from outside by first use, then those computed
         own = {i: k for k, i in enumerate([*ins, *range(number, end)])}
         reads = tuple([tuple([own[i] for i in node.inputs]) for node in nodes])
         gives = tuple([own[i] for i in outs])
         key = (tuple([node.op for node in nodes]), reads, gives)
-        part = met.get(key)
+        part = parts.get(key)
         if part is None:
             types = tuple([graph.types[i] for i in ins])
             copies = [Node(node.op, read, node.source) for node, read in zip(nodes, reads, strict=True)]
             part = Part(Graph(types, (), tuple(copies), gives))
-            part = met[key] = _parts.enter(part.graph, part)
-        stretches.append(Stretch(part, ins, outs, tuple([i for i in ins if last[i] == at])))
+            part = parts[key] = _parts.enter(part.graph, part)
+        stretches.append(Stretch(part, ins, outs, tuple([i for i in ins if last[i] == index])))
         number = end
     return Stretches(graph, tuple(stretches))
 
@@ -123,9 +123,9 @@ def _last_readers(graph: Graph, length: int) -> list[int]:
     """For each value, the last stretch that reads it; one beyond for an output of the graph, -1 for none."""
     count = -(-len(graph.nodes) // length)
     last = [-1] * len(graph.types)
-    for at, node in enumerate(graph.nodes):
+    for position, node in enumerate(graph.nodes):
         for i in node.inputs:
-            last[i] = at // length
+            last[i] = position // length
     for i in graph.outputs:
         last[i] = count
     return last

@@ -93,7 +93,7 @@ def test_one_of_several_results():
 def test_what_does_not_fit():
     with pytest.raises(TypeError, match=r"must have its type: f32\[3\], and not f32\[\]"):
         GRAPH.replace("h", jnp.sum)
-    with pytest.raises(ValueError, match="loss is made after h"):
+    with pytest.raises(ValueError, match="loss is computed after h"):
         GRAPH.replace("h", lambda v: v, "loss")
     with pytest.raises(TypeError, match="replaced by a function"):
         GRAPH.replace("h", 3.0)

@@ -29,7 +29,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> list[list[Line]]:
         return found[-1]
 
     monkeypatch.setattr(blocks, "BLOCK", 8)
-    monkeypatch.setattr(blocks, "MANY", SIZE)
+    monkeypatch.setattr(blocks, "LARGE", SIZE)
     monkeypatch.setattr(module, "in_blocks", noted)
     return found
 
@@ -43,7 +43,7 @@ def assert_same_without_blocks(function: Any, args: list[np.ndarray], monkeypatc
     program = numpy_program(graph)
     assert program is not None
     found = program.run(args)
-    monkeypatch.setattr(blocks, "MANY", 1 << 30)
+    monkeypatch.setattr(blocks, "LARGE", 1 << 30)
     plain = numpy_program(graph)
     assert plain is not None
     for a, b, t in zip(found, plain.run(args), graph.out_types, strict=True):
@@ -124,7 +124,7 @@ def test_results_are_written_over_what_nobody_else_reads(monkeypatch):
     args = [normal(3, 3), normal(3, 3)]
     graph = stage_closed(function, [ShapedArray(x.shape, x.dtype) for x in args])
     program = numpy_program(graph)
-    monkeypatch.setattr(blocks, "_written_over", lambda lines, *_: lines)
+    monkeypatch.setattr(blocks, "_with_reused_buffers", lambda lines, *_: lines)
     plain = numpy_program(graph)
     assert program is not None
     assert plain is not None
@@ -138,7 +138,7 @@ def test_results_are_written_over_what_nobody_else_reads(monkeypatch):
 
 def test_only_what_was_made_for_one_line_is_written_over():
     def over(*lines: Line, outputs: tuple[int, ...]) -> list[int | None]:
-        return [line.over for line in blocks._written_over(lines, [(4,)] * 9, outputs)]
+        return [line.buffer for line in blocks._with_reused_buffers(lines, [(4,)] * 9, outputs)]
 
     single, double = np.dtype("float32"), np.dtype("float64")
     made = Line((2,), "mul", np.multiply, (0, 1), dtype=single)

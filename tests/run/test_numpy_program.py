@@ -14,7 +14,7 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.executable import Executable
-from fgrad.run.numpy_program import BEGUN, LARGEST, LINE, numpy_program
+from fgrad.run.numpy_program import LARGEST, LAUNCH, LINE, numpy_program
 from fgrad.run.policy import POLICIES, operations
 from tests.run.test_kernels import SPECIAL, graph_of
 
@@ -114,7 +114,7 @@ def _lasts(function: Any, *types: ShapedArray) -> bool:
 
 def test_how_long_numpy_runs_it():
     def long(x: Any) -> list[Any]:
-        for _ in range(BEGUN // LINE + 1):
+        for _ in range(LAUNCH // LINE + 1):
             x = x * x
         return [x]
 

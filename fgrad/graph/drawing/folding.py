@@ -1,4 +1,4 @@
-"""What of a drawing can be folded: the operations of a line, of a function, of a module, and blocks that repeat."""
+"""The blocks of a drawing that can be folded: a line, a function, a module, and blocks that repeat."""
 
 import itertools
 import re
@@ -12,18 +12,18 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.repeats import Repeat, repeats, token
 from fgrad.graph.source import Source
 
-#: in how much detail a drawing begins
+#: the level of detail in which a drawing starts
 Detail = Literal["operation", "line", "function", "module"]
-#: a drawing begins in the finest detail in which it has no more rows than this
+#: a drawing starts in the finest detail in which it has at most this many rows
 MOST_ROWS: dict[Detail, int] = {"operation": 14, "line": 18, "function": 18}
-#: what is folded in each detail; of modules, those that have no other in them
+#: the kinds of blocks that are folded in each detail; of modules, only the innermost
 FOLDED: dict[Detail, tuple[str, ...]] = {
     "operation": ("more",),
     "line": ("more", "line"),
     "function": ("more", "line", "function"),
     "module": ("more", "line", "function", "module"),
 }
-#: so many equal blocks are folded, or two of so many rows
+#: the fewest equal blocks that are folded, and the rows from which two are enough
 LEAST_REPEATS, LONG_BLOCK = 3, 8
 
 
@@ -31,8 +31,8 @@ LEAST_REPEATS, LONG_BLOCK = 3, 8
 class Block:
     """Rows that can be drawn as one.
 
-    ``kind``: ``row``, ``line``, ``function``, ``module``, ``repeat``, ``turn`` or ``more``.  A ``repeat`` holds its
-    first ``turn``, and ``more``, which are the others.  ``id`` is of its own.
+    ``kind``: ``row``, ``line``, ``function``, ``module``, ``repeat``, ``turn`` or ``more``.  A ``repeat`` has its first
+    iteration, a ``turn``, and ``more`` with the others.  ``id`` is unique.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Block:
         return f"{self.kind}{self.start}-{self.stop}"
 
     def walk(self) -> Iterator["Block"]:
-        """The block and all within it, from the outside in."""
+        """The block and all blocks inside it, outermost first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -63,10 +63,10 @@ def source_of(ladder: Ladder, row: int) -> Source | None:
 
 
 def blocks(ladder: Ladder) -> tuple[Block, ...]:
-    """The blocks of a ladder, side by side and one inside the other.
+    """The blocks of a ladder.
 
-    What ran in modules is grouped by them, and modules in a row that do the same repeat; other rows repeat as far as
-    their operations do, and are grouped by function and line.
+    Rows are grouped by module, and consecutive equal modules into repeats; rows outside modules are grouped by repeats
+    of equal operations, and by function and line.
     """
     return tuple(_by_module(ladder, 0, len(ladder.rows), 0))
 
@@ -81,7 +81,7 @@ def _path(ladder: Ladder, row: int) -> list[str]:
 
 
 def _by_module(ladder: Ladder, start: int, stop: int, depth: int) -> Iterator[Block]:
-    """Blocks for the modules at some depth of their paths, and for the rows that are in none."""
+    """Blocks for the modules at some depth of their paths, and for rows outside modules."""
 
     def part(row: int) -> str:
         path = _path(ladder, row)
@@ -97,7 +97,7 @@ def _by_module(ladder: Ladder, start: int, stop: int, depth: int) -> Iterator[Bl
 
 
 def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Block:
-    """The block of a module; a module that only holds another is merged with it: ``blocks.0``."""
+    """The block of a module; a module that only has another one inside is merged with it: ``blocks.0``."""
     if len(inside) == 1 and inside[0].kind in ("module", "repeat") and inside[0].children:
         (only,) = inside
         return evolve(only, label=f"{label}.{only.label}" if only.kind == "module" else f"{label} {only.label}")
@@ -105,25 +105,25 @@ def _module(label: str, inside: tuple[Block, ...], start: int, stop: int) -> Blo
 
 
 def _alike(ladder: Ladder, siblings: Sequence[Block]) -> Iterator[Block]:
-    """The blocks, with modules in a row that do the same as one that repeats."""
-    made = constants_of(ladder.graph)
+    """The blocks, with consecutive equal modules as a repeat."""
+    constants = constants_of(ladder.graph)
 
     def key(block: Block) -> Hashable:
         if block.kind != "module":
             return block.id
-        nodes = [k for row in ladder.rows[block.start : block.stop] for k in row.forward if k not in made]
+        nodes = [k for row in ladder.rows[block.start : block.stop] for k in row.forward if k not in constants]
         return tuple([token(ladder.graph.nodes[k].op) for k in nodes])
 
     for _, same in itertools.groupby(siblings, key):
-        turns = list(same)
-        if _is_much(len(turns), turns[0].stop - turns[0].start):
-            yield _repeat([evolve(turn, kind="turn") for turn in turns])
+        iterations = list(same)
+        if _is_worth_folding(len(iterations), iterations[0].stop - iterations[0].start):
+            yield _repeat([evolve(iteration, kind="turn") for iteration in iterations])
         else:
-            yield from turns
+            yield from iterations
 
 
-def _is_much(count: int, length: int) -> bool:
-    """Whether so many equal blocks of so many rows are folded."""
+def _is_worth_folding(count: int, length: int) -> bool:
+    """Whether to fold this many equal blocks of this many rows."""
     return count >= LEAST_REPEATS or (count > 1 and length >= LONG_BLOCK)
 
 
@@ -134,19 +134,18 @@ def _repeat(turns: Sequence[Block]) -> Block:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# rows that no module did
+# rows outside modules
 
 
 def _repeated(ladder: Ladder, start: int, stop: int, around: range) -> Iterator[Block]:
-    """Rows in order, with a block for each repetition; ``around``: the rows of the module that they are in."""
+    """Rows in order, with a block for each repetition; ``around`` are the rows of their module."""
     row_of = {k: r for r in range(start, stop) for k in ladder.rows[r].forward}
-    nodes, made = ladder.graph.nodes, constants_of(ladder.graph)
-    # the operations of the function itself come first, one after the other; what they make of nothing is made once,
-    # in the first of several turns that read it
+    nodes, constants = ladder.graph.nodes, constants_of(ladder.graph)
+    # the function's own operations come first; constants do not count, since only the first iteration computes them
     first = min(row_of, default=0)
     last = next((k for k in range(first, len(nodes)) if k not in row_of or _is_derived(nodes[k])), len(nodes))
-    own = [k for k in range(first, last) if k not in made]
-    placed = [_placed(each, own) for each in repeats(_part(ladder, own))]
+    own = [k for k in range(first, last) if k not in constants]
+    placed = [_with_node_positions(repeat, own) for repeat in repeats(_part(ladder, own))]
     yield from _with_repeats(ladder, placed, row_of, start, stop, around)
 
 
@@ -163,7 +162,7 @@ def constants_of(graph: Graph) -> set[int]:
 
 
 def _part(ladder: Ladder, own: Sequence[int]) -> Graph:
-    """Some nodes as a graph; whatever others make is an input of it."""
+    """Some nodes as a graph, with the results of others as inputs."""
     inside = {i for k in own for i in ladder.outs[k]}
     outside = [i for i in range(len(ladder.graph.types)) if i not in inside]
     new = {i: n for n, i in enumerate([*outside, *[i for k in own for i in ladder.outs[k]]])}
@@ -173,17 +172,18 @@ def _part(ladder: Ladder, own: Sequence[int]) -> Graph:
 
 
 @frozen
-class _Placed:
-    """A repetition: the first node of each turn, and after them the last of all; and what repeats in the first."""
+class _Repetition:
+    """A repetition in a ladder: the first node of each iteration, the last node of all, and repeats in the first."""
 
-    turns: tuple[int, ...]
+    starts: tuple[int, ...]
     last: int
-    inner: tuple["_Placed", ...]
+    inner: tuple["_Repetition", ...]
 
 
-def _placed(repeat: Repeat, own: Sequence[int]) -> _Placed:
-    turns = [own[repeat.first + k * repeat.length] for k in range(repeat.count)]
-    return _Placed(tuple(turns), own[repeat.stop - 1], tuple([_placed(each, own) for each in repeat.inner]))
+def _with_node_positions(repeat: Repeat, own: Sequence[int]) -> _Repetition:
+    starts = [own[repeat.first + k * repeat.length] for k in range(repeat.count)]
+    inner = tuple([_with_node_positions(each, own) for each in repeat.inner])
+    return _Repetition(tuple(starts), own[repeat.stop - 1], inner)
 
 
 def _is_derived(node: Node) -> bool:
@@ -191,20 +191,20 @@ def _is_derived(node: Node) -> bool:
 
 
 def _with_repeats(
-    ladder: Ladder, placed: Sequence[_Placed], row_of: dict[int, int], start: int, stop: int, around: range
+    ladder: Ladder, repetitions: Sequence[_Repetition], row_of: dict[int, int], start: int, stop: int, around: range
 ) -> Iterator[Block]:
-    for repeat in placed:
-        edges = [*[row_of[k] for k in repeat.turns], row_of[repeat.last] + 1]
+    for repeat in repetitions:
+        edges = [*[row_of[k] for k in repeat.starts], row_of[repeat.last] + 1]
         if edges != sorted(set(edges)) or edges[0] < start or edges[-1] > stop:
             continue
-        if not _is_much(len(repeat.turns), edges[1] - edges[0]):
+        if not _is_worth_folding(len(repeat.starts), edges[1] - edges[0]):
             continue
         yield from _by_function(ladder, start, edges[0], around)
-        turns = []
+        iterations = []
         for k, (a, b) in enumerate(itertools.pairwise(edges)):
             inside = tuple(_with_repeats(ladder, repeat.inner if k == 0 else (), row_of, a, b, around))
-            turns.append(Block("turn", f"{k + 1} of {len(repeat.turns)}", a, b, inside))
-        yield _repeat(turns)
+            iterations.append(Block("turn", f"{k + 1} of {len(repeat.starts)}", a, b, inside))
+        yield _repeat(iterations)
         start = edges[-1]
     yield from _by_function(ladder, start, stop, around)
 
@@ -225,18 +225,18 @@ def _by_function(ladder: Ladder, start: int, stop: int, around: range) -> Iterat
 
 
 def _by_line(ladder: Ladder, start: int, stop: int) -> Iterator[Block]:
-    turn, before = 0, None
+    iteration, before = 0, None
 
     def line(row: int) -> Hashable:
-        nonlocal turn, before
+        nonlocal iteration, before
         source = source_of(ladder, row)
         if source is None:
             return row
-        here = source.code, source.line
-        # a line that goes back to its beginning is run again
-        turn += before is not None and before[0] == here and source.offset < before[1]
-        before = here, source.offset
-        return (*here, turn)
+        position = source.code, source.line
+        # a line that jumps back to an earlier instruction runs again
+        iteration += before is not None and before[0] == position and source.offset < before[1]
+        before = position, source.offset
+        return (*position, iteration)
 
     for a, b in _runs(start, stop, line):
         rows = tuple([Block("row", "", r, r + 1) for r in range(a, b)])
@@ -255,8 +255,10 @@ def _runs(start: int, stop: int, key: Callable[[int], Hashable]) -> Iterator[tup
 
 def closed_at(roots: Sequence[Block], detail: Detail) -> frozenset[str]:
     """The ids of the blocks that are folded in some detail."""
-    every = [block for top in roots for block in top.walk()]
-    return frozenset([b.id for b in every if b.kind in FOLDED[detail] and (b.kind != "module" or _modules_in(b) == 1)])
+    all_blocks = [block for top in roots for block in top.walk()]
+    return frozenset(
+        [b.id for b in all_blocks if b.kind in FOLDED[detail] and (b.kind != "module" or _modules_in(b) == 1)]
+    )
 
 
 def _modules_in(block: Block) -> int:
@@ -267,7 +269,7 @@ def _modules_in(block: Block) -> int:
 def folded(roots: Sequence[Block], detail: Detail | None = None) -> frozenset[str]:
     """The ids of the blocks that are folded at first: in some detail, or so that not too many rows are drawn.
 
-    Where innermost modules are too many rows still, those around them are folded, too.
+    If folding innermost modules leaves too many rows, the modules around them are folded too.
     """
     if detail is not None:
         return closed_at(roots, detail)
@@ -285,7 +287,7 @@ def folded(roots: Sequence[Block], detail: Detail | None = None) -> frozenset[st
 
 
 def visible(siblings: Sequence[Block], closed: frozenset[str]) -> list[Block]:
-    """The blocks and rows that are drawn as one, in order, when some are folded."""
+    """The blocks and rows that are drawn, in order, when some blocks are folded."""
     shown: list[Block] = []
     for block in siblings:
         if block.children and block.id not in closed:

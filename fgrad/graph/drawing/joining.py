@@ -1,9 +1,9 @@
-"""Rows of bookkeeping are merged with the operation that they serve.
+"""Merging rows of bookkeeping with the operation that they serve.
 
 NOTE [Bookkeeping]
-``x[i]`` is recorded as a comparison of ``i`` with 0, a sum, a choice and a change of shape, all for one ``gather``, and
-``x + b`` broadcasts ``b`` first.  A row becomes part of the only row that reads it if both are of the same line, what
-is read has no name, and one of the two is bookkeeping: it works on integers alone, or it only shapes.
+``x[i]`` is recorded as a comparison of ``i`` with 0, a sum, a selection and a reshape, all for one ``gather``, and
+``x + b`` broadcasts ``b`` first.  A row is merged with its only reader if both have the same source line, the value
+between them has no name, and one of the two is bookkeeping: it has only integers, or it only reshapes.
 """
 
 from collections.abc import Sequence
@@ -14,29 +14,29 @@ from fgrad.graph.drawing.ladder import Ladder, Row
 from fgrad.graph.graph import Graph
 from fgrad.jaxcore import is_inexact
 
-#: operations that only shape their operand
+#: operations that only reshape their operand
 SHAPING = frozenset({"broadcast_in_dim", "copy", "expand_dims", "reshape", "squeeze"})
 
 
 def counts_only(graph: Graph, node: int, outs: Sequence[int]) -> bool:
-    """Whether a node works on integers and booleans alone: on indices, masks, or the bits of random numbers."""
+    """Whether a node has only integers and booleans: indices, masks, or the bits of random numbers."""
     return not any(is_inexact(graph.types[i]) for i in (*graph.nodes[node].inputs, *outs))
 
 
 def joined(ladder: Ladder) -> Ladder:
-    """The ladder in which bookkeeping is part of the rows that it is for (NOTE [Bookkeeping])."""
+    """The ladder with bookkeeping merged into the rows that it serves: see NOTE [Bookkeeping]."""
     readers = _Readers(ladder)
     rows = list(ladder.rows)
     for r in reversed(range(len(rows))):
         other = readers.only_reader(r)
         if other is not None and (readers.bookkeeping(rows[r]) or readers.shaping(rows[other])):
-            rows[other] = _together(ladder, rows[r], rows[other])
+            rows[other] = _merged(ladder, rows[r], rows[other])
             readers.into[r] = other
     return evolve(ladder, rows=tuple([row for r, row in enumerate(rows) if r not in readers.into]))
 
 
 class _Readers:
-    """Who reads the values of a ladder, and which rows have become part of which others."""
+    """The readers of a ladder's values, and the rows that have been merged into others."""
 
     def __init__(self, ladder: Ladder):
         self.ladder = ladder
@@ -63,7 +63,7 @@ class _Readers:
         return (counts and not row.backward) or self.shaping(row)
 
     def shaping(self, row: Row) -> bool:
-        """Whether the operations of a row shape, or change nothing but whether a type is weak."""
+        """Whether the operations of a row only reshape or change the weakness of a type."""
         nodes, types = self.ladder.graph.nodes, self.ladder.graph.types
         return all(
             nodes[k].op.name in SHAPING
@@ -81,8 +81,8 @@ class _Readers:
         return (sources[0].code, sources[0].line) if sources else None
 
 
-def _together(ladder: Ladder, first: Row, second: Row) -> Row:
-    """Two rows as one; a cotangent that the second passes on to the first goes where the first passes it on to."""
+def _merged(ladder: Ladder, first: Row, second: Row) -> Row:
+    """Two rows as one; a cotangent that the second passes to the first goes where the first passes it."""
     produced = {i for k in first.forward for i in ladder.outs[k]}
     passes = [j for i in second.passes for j in (first.passes if i in produced else (i,))]
     return Row(

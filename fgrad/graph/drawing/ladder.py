@@ -1,12 +1,12 @@
-"""A graph as a ladder: forward runs down on the left, backward up on the right, what is saved are the rungs.
+"""A graph as a ladder: forward runs down on the left, backward up on the right; saved values are the rungs.
 
 NOTE [Ladders]
-A row is an operation of the forward pass and, beside it, what backward does for it.  So every row has its place from
-the forward order alone, and every value one *wire*: from the row that makes it to the rows that read it, on the left,
-on the right, or across.  Arguments stand with their gradients, results with the cotangents that they are given.
+A row is an operation of the forward pass and, next to it, its derivative.  So the forward order alone determines the
+rows, and every value has one *wire*: from the row that computes it to the rows that read it, on the left, on the right,
+or across.  Arguments are shown with their gradients, results with their cotangents.
 
-Where backward has nothing to do for an operation (the cotangent of a sum is that of its terms) its row stands on the
-right all the same and passes the cotangent on: the picture would have a gap there.
+If an operation needs nothing in backward (the cotangent of a sum is that of its terms), its row still has a right side,
+which passes the cotangent on; otherwise there would be a gap.
 """
 
 import bisect
@@ -21,12 +21,12 @@ from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.text import is_scalar
 
-#: where a wire begins or ends: rows have a place on both sides, arguments and results (by position) a partner
+#: the ends of wires: rows have both sides, arguments and results (by position) partners
 FORWARD, BACKWARD, ARGUMENT, GRADIENT, RESULT, SEED = (
     "forward", "backward", "argument", "gradient", "result", "seed"
 )  # fmt: skip
 End = tuple[str, int]
-#: how many rows a drawing shows before it leaves some out
+#: the most rows that a drawing shows
 DRAWN_ROWS = 1000
 
 
@@ -44,9 +44,9 @@ class Row:
 
 @frozen
 class Pair:
-    """Numbers of values: an argument and its gradient, or a result and its cotangent; None where there is none.
+    """Numbers of values: an argument and its gradient, or a result and its cotangent; None for none.
 
-    ``name``: what the gradient or the result is called; one value may be several of them.
+    ``name`` is that of the gradient or the result; one value may be several of them.
     """
 
     value: int | None
@@ -56,7 +56,7 @@ class Pair:
 
 @frozen
 class Wire:
-    """A value on its way: its number and name, where it begins, and where it is read."""
+    """The wire of a value: its number and name, its start, and where it is read."""
 
     value: int
     name: str
@@ -65,7 +65,7 @@ class Wire:
 
     @property
     def saved(self) -> bool:
-        """Whether it is a rung: made by forward, read by backward."""
+        """Whether it is a rung: computed in forward, read in backward."""
         return self.side == 1
 
     @property
@@ -85,7 +85,7 @@ class Ladder:
       names: the name of each value, by number.
       rows: in the order of the forward pass.
       arguments: each with its gradient; constants that are arrays are among them.
-      results: each with the cotangent that it is given.
+      results: each with its cotangent.
       cotangents: for values of the forward pass, the number of their cotangent.
       left_out: how many rows of the middle are left out.
     """
@@ -100,7 +100,7 @@ class Ladder:
 
     @cached_property
     def outs(self) -> list[range]:
-        """The numbers of the values that each node makes."""
+        """The numbers of each node's results."""
         return numbers_of(self.graph)
 
     def bytes_of(self, value: int) -> int:
@@ -110,7 +110,7 @@ class Ladder:
 
 
 def shorter(ladder: Ladder, most: int = DRAWN_ROWS) -> Ladder:
-    """A ladder of so many rows at most: those in the middle are left out."""
+    """A ladder with at most this many rows, without some in the middle."""
     count = len(ladder.rows) - most
     if count <= 0:
         return ladder
@@ -118,7 +118,7 @@ def shorter(ladder: Ladder, most: int = DRAWN_ROWS) -> Ladder:
 
 
 def sides(name: str) -> tuple[str, str]:
-    """The two sides of a derivative's name; of any other name, the name and nothing.
+    """The two sides of a derivative's name; any other name and the empty string.
 
     >>> sides("d loss / d w"), sides("d (d f / d x) / d x"), sides("w")
     (('d loss', 'w'), ('d (d f / d x)', 'x'), ('w', ''))
@@ -131,21 +131,21 @@ def sides(name: str) -> tuple[str, str]:
 
 
 def numbers_of(graph: Graph) -> list[range]:
-    """The numbers of the values that each node makes."""
+    """The numbers of each node's results."""
     return [outs for _, outs in graph.numbered()]
 
 
 def wires(ladder: Ladder) -> tuple[Wire, ...]:
-    """The wires of a ladder, in the order of their values; what nobody reads has none."""
+    """The wires of a ladder, in the order of their values; unread values have none."""
     starts, ends = _starts(ladder), _ends(ladder)
     cotangents = _Cotangents.of(ladder, ladder.outs)
-    # neither a scalar, which is written where it is used, nor a value of a row that is left out has a start
+    # scalars, which are shown where they are used, and values of left-out rows have no start
     values = [value for value in sorted(ends) if value in starts]
     return tuple([wire for i in values for wire in _wires_of(ladder, i, starts[i], ends[i], cotangents)])
 
 
 def _starts(ladder: Ladder) -> dict[int, End]:
-    """Where the wire of each value begins."""
+    """The start of each value's wire."""
     starts: dict[int, End] = {}
     for k, pair in enumerate(ladder.arguments):
         if pair.value is not None:
@@ -178,18 +178,18 @@ def _ends(ladder: Ladder) -> dict[int, list[End]]:
 
 
 def _wires_of(ladder: Ladder, value: int, start: End, ends: Sequence[End], cotangents: "_Cotangents") -> Iterator[Wire]:
-    """The wires of one value: on the left, and to the right or on it."""
+    """The wires of one value: one on the left, and those to or on the right."""
     name = ladder.names[value]
     left = [end for end in ends if end[0] in (FORWARD, RESULT)]
     right = [end for end in ends if end[0] in (BACKWARD, GRADIENT)]
     if start[0] in (BACKWARD, SEED):
         yield from cotangents.wires(value, start, right)
         right = []
-    elif given := [end for end in right if end[0] == GRADIENT and ladder.rows]:
-        # a gradient that is a value of the forward pass: as if backward passed it on
+    elif gradients := [end for end in right if end[0] == GRADIENT and ladder.rows]:
+        # a gradient that is a value of the forward pass is drawn as if backward passed it on
         row = start[1] if start[0] == FORWARD else min([r for side, r in left if side == FORWARD], default=0)
-        yield Wire(value, ladder.arguments[given[0][1]].name, (BACKWARD, row), tuple(given))
-        right = list(dict.fromkeys([*[end for end in right if end not in given], (BACKWARD, row)]))
+        yield Wire(value, ladder.arguments[gradients[0][1]].name, (BACKWARD, row), tuple(gradients))
+        right = list(dict.fromkeys([*[end for end in right if end not in gradients], (BACKWARD, row)]))
     for side_ends in (left, right):
         if side_ends:
             yield Wire(value, name, start, tuple(side_ends))
@@ -197,11 +197,11 @@ def _wires_of(ladder: Ladder, value: int, start: End, ends: Sequence[End], cotan
 
 @frozen(eq=False)
 class _Cotangents:
-    """Which rows pass which cotangent on, and where the values that they pass it on to are made."""
+    """The rows that pass on each cotangent, and by value the ends to which they pass it."""
 
     ladder: Ladder
     rows: dict[int, list[int]]
-    places: dict[int, End]
+    ends: dict[int, End]
 
     @staticmethod
     def of(ladder: Ladder, outs: Sequence[range]) -> "_Cotangents":
@@ -217,23 +217,23 @@ class _Cotangents:
         return _Cotangents(ladder, rows, ends)
 
     def wires(self, value: int, start: End, ends: Sequence[End]) -> Iterator[Wire]:
-        """The wires of a value on the right: from its maker, and from each row that passes it on."""
+        """The wires of a value on the right: from its producer, and from each row that passes it on."""
         passing = self.rows.get(value, ())
-        every = [*ends, *[(BACKWARD, r) for r in passing if (BACKWARD, r) not in ends]]
-        given: dict[End, list[tuple[End, int]]] = {}
+        direct = [*ends, *[(BACKWARD, r) for r in passing if (BACKWARD, r) not in ends]]
+        passed: dict[End, list[tuple[End, int]]] = {}
         for r in passing:
             for i in self.ladder.rows[r].passes:
-                place = self.places.get(i)
-                if place in every and self.ladder.cotangents.get(i) == value and place != (BACKWARD, r):
-                    given.setdefault((BACKWARD, r), []).append((place, i))
-                    every.remove(place)
+                end = self.ends.get(i)
+                if end in direct and self.ladder.cotangents.get(i) == value and end != (BACKWARD, r):
+                    passed.setdefault((BACKWARD, r), []).append((end, i))
+                    direct.remove(end)
         name = self.ladder.names[value]
-        if every:
-            yield Wire(value, name, start, tuple(sorted(every, key=lambda end: -end[1])))
+        if direct:
+            yield Wire(value, name, start, tuple(sorted(direct, key=lambda end: -end[1])))
         of, _ = sides(name)
-        for giver, reached in given.items():
-            for place, i in reached:
-                yield Wire(value, f"{of} / d {self.ladder.names[i]}", giver, (place,))
+        for passing_row, targets in passed.items():
+            for end, i in targets:
+                yield Wire(value, f"{of} / d {self.ladder.names[i]}", passing_row, (end,))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -241,13 +241,13 @@ class _Cotangents:
 
 
 def arrays_of(graph: Graph) -> list[int]:
-    """The numbers of the constants that are not written where they are used."""
+    """The numbers of the constants that are not scalars, which are shown where they are used."""
     first = len(graph.in_types)
     return [first + k for k, const in enumerate(graph.consts) if not is_scalar(const)]
 
 
 def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequence[str] = ()) -> Ladder:
-    """The ladder of any graph: derivatives stand beside the operations of the same line that they are of.
+    """The ladder of any graph, with derivatives next to the operations with the same source line.
 
     Arguments:
       names: those of the inputs.
@@ -277,11 +277,11 @@ def ladder_of(graph: Graph, names: Sequence[str] | None = None, outputs: Sequenc
 
 
 def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
-    """The nodes of a backward pass: derivatives and what a pass adds to them, as far as nothing else reads them."""
+    """The nodes of a backward pass: derivatives, and nodes added by passes, unless other nodes read them."""
     derived: set[int] = set()
-    for node, made in zip(graph.nodes, outs, strict=True):
+    for node, produced in zip(graph.nodes, outs, strict=True):
         if not derived.isdisjoint(node.inputs) if node.source is None else node.source.of is not None:
-            derived.update(made)
+            derived.update(produced)
     needed: set[int] = set()
     derivative_nodes: set[int] = set()
     for k in reversed(range(len(graph.nodes))):
@@ -296,10 +296,9 @@ def _derivatives(graph: Graph, outs: Sequence[range]) -> set[int]:
 def aligned(graph: Graph, outs: Sequence[range], derived_nodes: set[int]) -> Iterator[Row]:
     """The rows of a graph, in the order of the forward pass.
 
-    Backward goes through the operations from the last to the first.  So its own last node belongs to the first row that
-    it can belong to by its line, and no other to a row above that of the node after it.  What one call on one line does
-    again and again, with nothing between, cannot be told apart in this way; a ladder that is made together with the
-    derivative knows it.
+    Backward visits the operations from the last to the first.  So its last node belongs to the first row that has its
+    source line, and no node belongs to a row above that of the node after it.  This cannot distinguish immediate
+    repetitions of one call on one line; a ladder that is built with the derivative can.
     """
     forward = [k for k in range(len(graph.nodes)) if k not in derived_nodes]
     row_of = {i: r for r, k in enumerate(forward) for i in outs[k]}
@@ -308,24 +307,25 @@ def aligned(graph: Graph, outs: Sequence[range], derived_nodes: set[int]) -> Ite
         source = graph.nodes[k].source
         if source is not None:
             same.setdefault((source.code, source.offset, graph.nodes[k].op.name), []).append(r)
-    # rows by place: (r, 0) are those of the operations, (r, n) those of derivatives whose operation is gone
+    # rows by key: (r, 0) for the operations, (r, n) for derivatives whose operation is gone
     rows: dict[tuple[int, int], tuple[list[int], list[int]]] = {(r, 0): ([k], []) for r, k in enumerate(forward)}
-    at = (0, 0)
-    waiting: list[int] = []
+    row_key = (0, 0)
+    unplaced: list[int] = []
     for source, run in itertools.groupby(sorted(derived_nodes, reverse=True), lambda k: graph.nodes[k].source):
-        nodes = [*waiting, *run]
-        waiting = nodes if source is None else []
-        if source is None:  # stands where what it reads is made
+        nodes = [*unplaced, *run]
+        unplaced = nodes if source is None else []
+        if source is None:  # goes to the row of the next node with a source
             continue
-        key = (source.code, source.offset, source.of)
-        known = same.get(key, ())
-        n = bisect.bisect_left(known, at[0] + (at[1] > 0))
+        line = (source.code, source.offset, source.of)
+        known = same.get(line, ())
+        n = bisect.bisect_left(known, row_key[0] + (row_key[1] > 0))
         if n < len(known):
-            at = (known[n], 0)
-        else:  # below all that it reads
-            at = (max([at[0], *[row_of.get(i, 0) for k in nodes for i in graph.nodes[k].inputs]]), at[1] + 1)
-        rows.setdefault(at, ([], []))[1].extend(nodes)
-    if waiting:  # what backward begins with
-        rows[len(forward), 0] = [], waiting
-    for place in sorted(rows):
-        yield Row(tuple(rows[place][0]), tuple(sorted(rows[place][1])))
+            row_key = (known[n], 0)
+        else:  # below everything it reads
+            producers = [row_of.get(i, 0) for k in nodes for i in graph.nodes[k].inputs]
+            row_key = (max([row_key[0], *producers]), row_key[1] + 1)
+        rows.setdefault(row_key, ([], []))[1].extend(nodes)
+    if unplaced:  # the start of backward
+        rows[len(forward), 0] = [], unplaced
+    for key in sorted(rows):
+        yield Row(tuple(rows[key][0]), tuple(sorted(rows[key][1])))

@@ -1,4 +1,4 @@
-"""A ladder as one HTML page that loads nothing from anywhere: zoom, search, folding, and details at a click."""
+"""A ladder as a self-contained HTML page with zoom, search, folding, and details on click."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from fgrad.graph.drawing.ladder import ARGUMENT, GRADIENT, Ladder, ladder_of
 from fgrad.graph.drawing.layout import Columns, arrange, columns, depth_of
 from fgrad.graph.drawing.svg import drawn, style, titles, to_svg
 from fgrad.graph.drawing.turns import turns
-from fgrad.graph.drawing.units import GAP, Unit, Wired, made_by, results, unit, wired
+from fgrad.graph.drawing.units import GAP, Unit, Wired, results, unit, values_of, wired
 from fgrad.graph.drawing.wording import bytes_text
 from fgrad.graph.text import literals_of, node_line, render, subgraphs, type_text
 
@@ -32,24 +32,24 @@ def to_html(
     """One page with the drawing, the graphs inside its nodes, and the listing.
 
     Arguments:
-      detail: in how much detail it begins: ``operation``, ``line``, ``function`` or ``module``.
-      rules: what to say of the derivative of each primitive.
-      numbers: what to say of the numbers of a value.
+      detail: the initial level of detail: ``operation``, ``line``, ``function`` or ``module``.
+      rules: descriptions of the primitives' derivatives.
+      numbers: summaries of values.
     """
     wiring = wired(ladder)
     ladder = wiring.ladder
     roots = blocks(ladder)
     closed = folded(roots, detail)
-    every = {block.id: unit(wiring, block) for top in roots for block in top.walk()}
+    units = {block.id: unit(wiring, block) for top in roots for block in top.walk()}
     ends = list(results(wiring))
-    space = room(wiring, roots, every, ends, closed)
-    data = _data(wiring, roots, every, ends, closed, space, _Details(wiring, rules or {}, numbers or {}))
+    space = room(wiring, roots, units, ends, closed)
+    data = _data(wiring, roots, units, ends, closed, space, _Details(wiring, rules or {}, numbers or {}))
     picture = [
         f'<svg xmlns="http://www.w3.org/2000/svg" id="drawing" class="ladder"><style>{style(".ladder")}</style>',
         '<rect class="ground" width="100%" height="100%"/>',
         *titles(space),
         '<g class="brackets"></g><g class="wires"></g>',
-        *[drawn(each, 0.0, space) for each in (*every.values(), *ends)],
+        *[drawn(each, 0.0, space) for each in (*units.values(), *ends)],
         "</svg>",
     ]
     inside = [(title, to_svg(turn)) for title, turn in turns(ladder)]
@@ -75,47 +75,47 @@ def to_html(
 
 
 def room(
-    wiring: Wired, roots: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
+    wiring: Wired, roots: tuple[Block, ...], units: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> Columns:
-    """Columns wide enough for all units, and for the lanes of the states in which the page is seen most."""
+    """Columns wide enough for all units, and for the lanes of the most common states of folding."""
     depth = depth_of(roots, frozenset())
-    return columns(list(every.values()) + ends, depth, _lanes(wiring, roots, every, ends, closed))
+    return columns(list(units.values()) + ends, depth, _lanes(wiring, roots, units, ends, closed))
 
 
 def _lanes(
-    wiring: Wired, roots: tuple[Block, ...], every: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
+    wiring: Wired, roots: tuple[Block, ...], units: Mapping[str, Unit], ends: list[Unit], closed: frozenset[str]
 ) -> tuple[int, int, int]:
     states = [closed, *[closed_at(roots, kind) for kind in FOLDED]]
-    counts = [arrange(wiring, [*[every[b.id] for b in visible(roots, state)], *ends]).lanes for state in states]
-    left, middle, right = (max(some) for some in zip(*counts, strict=True))
+    counts = [arrange(wiring, [*[units[b.id] for b in visible(roots, state)], *ends]).lanes for state in states]
+    left, middle, right = (max(counts_of_column) for counts_of_column in zip(*counts, strict=True))
     return left, middle, right
 
 
 def _data(
     wiring: Wired,
     roots: tuple[Block, ...],
-    every: Mapping[str, Unit],
+    units: Mapping[str, Unit],
     ends: list[Unit],
     closed: frozenset[str],
     space: Columns,
     details: "_Details",
 ) -> dict[str, Any]:
-    """All that the script needs to know."""
+    """The data of the script."""
     columns_of = ("argument", "forward", "pill", "backward", "gradient", "width")
     return {
         "sizes": {"GAP": GAP, **{name: getattr(layout, name) for name in SIZES}},
         "columns": {name: getattr(space, name) for name in columns_of},
-        "lanes": _lanes(wiring, roots, every, ends, closed),
+        "lanes": _lanes(wiring, roots, units, ends, closed),
         "tree": [_tree(block) for block in roots],
         "results": [_tree(each.block) for each in ends],
         "closed": sorted(closed),
         "levels": {kind: sorted(closed_at(roots, kind)) for kind in FOLDED},
-        "units": {each.id: _unit(each) for each in (*every.values(), *ends)},
+        "units": {each.id: _unit(each) for each in (*units.values(), *ends)},
         "wires": [_wire(wiring, k) for k in range(len(wiring.wires))],
-        "details": {each.id: list(details.of(each)) for each in (*every.values(), *ends)},
+        "details": {each.id: list(details.of(each)) for each in (*units.values(), *ends)},
         "rows": [
             {"row": each.block.start, "text": " ".join(text for part in details.of(each) for text in part).lower()}
-            for each in (*every.values(), *ends)
+            for each in (*units.values(), *ends)
             if not each.block.children
         ],
     }
@@ -144,7 +144,7 @@ def _wire(wiring: Wired, k: int) -> dict[str, Any]:
 
 
 class _Details:
-    """What a click on a unit tells: titles and texts."""
+    """The details that a click on a unit shows: titles and texts."""
 
     def __init__(self, wiring: Wired, rules: Mapping[str, str], numbers: Mapping[int, str]):
         self.wiring = wiring
@@ -185,7 +185,7 @@ class _Details:
         pills = [pill.hint for pill in each.pills]
         if pills:
             yield "saved", "\n".join(pills)
-        values = [*self._arguments(block), *made_by(ladder, block)]
+        values = [*self._arguments(block), *values_of(ladder, block)]
         yield "values", self._lines([self._value(i) for i in values])
 
     def _arguments(self, block: Block) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""One turn of a loop as a ladder of its own: the body of the loop, and that of the loop backward."""
+"""One iteration of a loop as a ladder: the body of the loop, and that of its derivative."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from fgrad.graph.names import value_names
 from fgrad.graph.regions import scan
 from fgrad.jaxcore import strong
 
-#: what a turn gives to the gradients that are summed over all turns outside: see NOTE [Sums over steps]
+#: an iteration's contribution to gradients that are summed over all iterations: see NOTE [Sums over steps]
 SUMMED = "for the sums over all turns"
 
 
 def turns(ladder: Ladder) -> Iterator[tuple[str, Ladder]]:
-    """For each loop (``scan``) and its derivative: a title, and the ladder of a turn."""
+    """For each loop (``scan``) and its derivative: a title, and the ladder of an iteration."""
     nodes = ladder.graph.nodes
     for row in ladder.rows:
         loops = [[k for k in side if nodes[k].op.primitive is scan] for side in (row.forward, row.backward)]
@@ -30,7 +30,7 @@ class _Loop:
 
     Attributes:
       inputs, outputs: the numbers of the values outside.
-      carry: the positions of the inputs that are carried from turn to turn; constants stand before, sequences after.
+      carry: the positions of the carry among the inputs, after the constants and before the sequences.
     """
 
     body: Graph
@@ -49,11 +49,11 @@ class _Loop:
 
 @frozen(eq=False)
 class _Turn:
-    """The bodies of a loop and of its derivative as one graph: what the first gives to the second is a value of it.
+    """The bodies of a loop and of its derivative as one graph, in which residuals of the first are values.
 
     Attributes:
-      program: the ladder in which both loops stand.
-      own: the positions of those inputs of the derivative that the loop does not give it.
+      program: the ladder that has both loops.
+      own: the positions of those inputs of the derivative that do not come from the loop.
       graph: its inputs are those of the loop's body, then the derivative's own; its outputs those of both bodies.
       forward, backward: the numbers that the values of the two bodies have in the graph.
     """
@@ -69,21 +69,21 @@ class _Turn:
     @staticmethod
     def of(program: Ladder, loop: _Loop, derivative: _Loop) -> "_Turn":
         one, other = loop.body, derivative.body
-        # by its number outside, the value of the loop's body that the derivative reads
-        given = {i: k for k, i in enumerate(loop.inputs) if k not in loop.carry}
+        # by its number outside, a value of the loop's body that the derivative reads
+        shared = {i: k for k, i in enumerate(loop.inputs) if k not in loop.carry}
         for k in range(len(loop.carry), len(loop.outputs)):
-            given[loop.outputs[k]] = one.outputs[k]
-        own = [k for k, i in enumerate(derivative.inputs) if i not in given]
-        # the graph has the inputs of both, then the constants of both, then what the nodes of both make
+            shared[loop.outputs[k]] = one.outputs[k]
+        own = [k for k, i in enumerate(derivative.inputs) if i not in shared]
+        # the graph has the inputs of both, then their constants, then the results of their nodes
         consts = len(one.in_types) + len(own)
         consts_of_other = consts + len(one.consts)
-        made = consts_of_other + len(other.consts)
-        made_by_other = made + len(one.types) - len(one.in_types) - len(one.consts)
-        forward = [*range(len(one.in_types)), *range(consts, consts_of_other), *range(made, made_by_other)]
-        fresh = iter(range(len(one.in_types), consts))
-        backward = [forward[given[i]] if i in given else next(fresh) for i in derivative.inputs]
-        backward += range(consts_of_other, made)
-        backward += range(made_by_other, made_by_other + len(other.types) - len(backward))
+        results = consts_of_other + len(other.consts)
+        results_of_other = results + len(one.types) - len(one.in_types) - len(one.consts)
+        forward = [*range(len(one.in_types)), *range(consts, consts_of_other), *range(results, results_of_other)]
+        new_inputs = iter(range(len(one.in_types), consts))
+        backward = [forward[shared[i]] if i in shared else next(new_inputs) for i in derivative.inputs]
+        backward += range(consts_of_other, results)
+        backward += range(results_of_other, results_of_other + len(other.types) - len(backward))
         graph = Graph(
             (*one.in_types, *[other.in_types[k] for k in own]),
             (*one.consts, *other.consts),
@@ -105,7 +105,7 @@ class _Turn:
         return Ladder(self.graph, tuple(names), _joined(self.graph, rows), tuple(arguments), results)
 
     def _names(self) -> list[str]:
-        """The names of values; an element of a sequence is called by the sequence."""
+        """The names of values; an element of a sequence has the name of the sequence."""
         loop, derivative, names = self.loop, self.derivative, self.program.names
         inside = value_names(loop.body)
 
@@ -122,13 +122,13 @@ class _Turn:
         return list(value_names(self.graph, [*inputs, *[entering(derivative, k) for k in self.own]]))
 
     def _cotangents_of_carry(self) -> list[int]:
-        """The inputs of the derivative that are cotangents of what the loop carries, and of its types."""
+        """The inputs of the derivative that are cotangents of the loop's carry, with its types."""
         types, carry = self.derivative.body.in_types, self.derivative.carry
         carried = [strong(type) for type in self.loop.body.out_types]
         return [k for k in self.own if k in carry and types[k] == carried[k - carry.start]]
 
     def _arguments(self, names: Sequence[str]) -> Iterator[Pair]:
-        """The inputs with their gradients, and the gradients of what is no input."""
+        """The inputs with their gradients, and gradients of other values."""
         loop, derivative = self.loop, self.derivative
         outside = [self.program.names[i] for i in derivative.outputs]
         inside = [self.backward[i] for i in derivative.body.outputs]
@@ -155,17 +155,17 @@ class _Turn:
             yield Pair(None, inside[out], SUMMED if name.startswith("%") else name)
 
     def _results(self, names: Sequence[str]) -> Iterator[Pair]:
-        """The results of a turn, each with the cotangent that backward is given for it."""
+        """The results of an iteration, each with its cotangent in backward."""
         loop, derivative = self.loop, self.derivative
         of_carry = self._cotangents_of_carry()
         of_sequence = {derivative.inputs[k]: k for k in self.own if k >= derivative.carry.stop}
         for k, (inside, outside) in enumerate(zip(loop.body.outputs, loop.outputs, strict=True)):
             is_carried = k < len(loop.carry)
             if is_carried and k < len(of_carry):
-                given = of_carry[k]
+                cotangent = of_carry[k]
             else:
-                given = of_sequence.get(self.program.cotangents.get(outside, -1))
-            partner = None if given is None else self.backward[given]
+                cotangent = of_sequence.get(self.program.cotangents.get(outside, -1))
+            partner = None if cotangent is None else self.backward[cotangent]
             if is_carried:
                 yield Pair(self.forward[inside], partner, f"{names[self.forward[inside]]}, carried on")
             elif partner is not None:
@@ -173,12 +173,12 @@ class _Turn:
 
 
 def _renumbered(graph: Graph, numbers: Sequence[int]) -> list[Node]:
-    """The nodes of a graph among other values."""
+    """The nodes of a graph with new numbers."""
     return [Node(node.op, tuple([numbers[i] for i in node.inputs]), node.source) for node in graph.nodes]
 
 
 def _joined(graph: Graph, rows: Iterator[Row]) -> tuple[Row, ...]:
-    """Rows in which what is worked out for backward stands with the operation that it is a derivative of."""
+    """Rows with derivatives computed in forward merged into the rows of their operations."""
     joined: list[Row] = []
     for row in rows:
         k = _row_of_operation(graph, row, joined)
@@ -190,7 +190,7 @@ def _joined(graph: Graph, rows: Iterator[Row]) -> tuple[Row, ...]:
 
 
 def _row_of_operation(graph: Graph, row: Row, above: Sequence[Row]) -> int | None:
-    """The row of the operation that a row of the forward pass alone is a derivative of; None if it is of none."""
+    """The row of the operation of which a forward row is a derivative; None if it is not one."""
     source = graph.nodes[row.forward[0]].source if row.forward and not row.backward else None
     if source is None or source.of is None:
         return None

@@ -1,6 +1,6 @@
-"""What stands in a drawing: for each row and each folded block its boxes, the labels beside them, and where wires end.
+"""The units of a drawing: for each row and each folded block its boxes, their labels, and the ends of wires.
 
-A unit looks the same whatever is folded around it, so a page that folds need only move it.
+A unit looks the same whatever is folded around it, so folding only moves it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,11 +38,11 @@ from fgrad.graph.drawing.wording import (
 )
 from fgrad.graph.text import type_text
 
-#: heights in pixels: a box, a pair of argument and gradient, a rung's label, the end of a wire; and the space between
+#: heights in pixels: a box, an argument and its gradient, a rung's label, the end of a wire; and the gap between units
 BOX, PAIR, PILL, PORT, GAP = 36, 42, 22, 8, 30
-#: how many arguments of a unit are drawn one by one, how many where there are more, and how many rungs
+#: the most arguments of a unit that are drawn one by one, how many if there are more, and the most rungs
 MOST_ARGUMENTS, FEW_ARGUMENTS, MOST_PILLS = 5, 2, 4
-#: the kinds of blocks that are called by their labels
+#: the kinds of blocks that are named by their labels
 NAMED = frozenset({"function", "module", "repeat", "turn", "more"})
 
 
@@ -59,7 +59,7 @@ class Box:
 
 @frozen
 class Pill:
-    """The label of a rung, and the positions of its wires; ``held``: it is an argument, which is there anyway."""
+    """The label of a rung, and the positions of its wires; ``held``: an argument, which is in memory anyway."""
 
     text: str
     hint: str
@@ -74,10 +74,10 @@ class Unit:
     Attributes:
       forward, backward: the boxes of the two sides.
       pairs: an argument and its gradient each; the last may stand for several.
-      pills: what it saves.
-      below: the label of what it gives to the rows below; ``above``: of the cotangents that it gives to those above.
-      left, right, middle: for wires that end here, the height of their end on each side of the drawing.
-      out: the height of the end of a rung, by wire.
+      pills: the values it saves.
+      below: the label of the values for the rows below; ``above``: of the cotangents for the rows above.
+      left, right, middle: for wires that end here, the height of their end in each part of the drawing.
+      out: the height of the start of a rung, by wire.
     """
 
     block: Block
@@ -100,13 +100,13 @@ class Unit:
 
 @frozen(eq=False)
 class Wired:
-    """A ladder with its wires, and the row at which every end of them stands; results follow the rows."""
+    """A ladder with its wires, and the row of each of their ends; results follow the rows."""
 
     ladder: Ladder
     wires: tuple[Wire, ...]
-    #: the row beside which each pair of argument and gradient stands
+    #: the row next to which each pair of argument and gradient is drawn
     home: tuple[int, ...]
-    #: for each row the wires that touch it, by position, and the pairs that stand there
+    #: for each row the wires that touch it, by position, and the pairs next to it
     touching: dict[int, list[int]] = field(init=False, factory=dict)
     paired: dict[int, list[int]] = field(init=False, factory=dict)
 
@@ -122,38 +122,38 @@ class Wired:
         return sorted({k for row in inside for k in self.touching.get(row, ())})
 
     def row(self, end: End) -> int:
-        """The row at which an end stands."""
-        place, k = end
-        if place in (ARGUMENT, GRADIENT):
+        """The row of an end."""
+        kind, k = end
+        if kind in (ARGUMENT, GRADIENT):
             return self.home[k]
-        return k + len(self.ladder.rows) if place in (RESULT, SEED) else k
+        return k + len(self.ladder.rows) if kind in (RESULT, SEED) else k
 
     def pill_row(self, wire: Wire) -> int:
-        """The row in which a rung's label stands: that of its maker; for an argument, the first that reads it."""
+        """The row of a rung's label: that of its producer; for an argument, the first that reads it."""
         own = self.row(wire.start)
         readers = [self.row(end) for end in wire.ends]
         return own if wire.start[0] == FORWARD or own in readers else min(readers)
 
 
 def wired(ladder: Ladder) -> Wired:
-    """The wires of a ladder; an argument stands at the first row that reads it."""
+    """A ladder with its wires; an argument is drawn at the first row that reads it."""
     ladder = shorter(joined(ladder))
     all_wires = wires(ladder)
     readers: dict[int, list[tuple[bool, int]]] = {}
     for w in all_wires:
         if w.start[0] == ARGUMENT:
-            rows = [(w.saved, i) for place, i in w.ends if place in (FORWARD, BACKWARD)]
+            rows = [(w.saved, i) for kind, i in w.ends if kind in (FORWARD, BACKWARD)]
             readers.setdefault(w.start[1], []).extend(rows)
-        for place, k in w.ends:
-            if place == GRADIENT and w.start[0] == BACKWARD:
+        for kind, k in w.ends:
+            if kind == GRADIENT and w.start[0] == BACKWARD:
                 readers.setdefault(k, []).append((True, w.start[1]))
-    # the first row of the forward pass that reads it, else the first of the backward pass, or that which makes it
+    # the first row that reads the argument in forward, else in backward, else the row that computes the gradient
     home = [min(readers.get(k, ()), default=(False, 0))[1] for k in range(len(ladder.arguments))]
     return Wired(ladder, all_wires, tuple(home))
 
 
 def results(wiring: Wired) -> Iterator[Unit]:
-    """The units below the rows: each result, and beside it the cotangent that it is given."""
+    """The units below the rows: each result, and next to it its cotangent."""
     ladder = wiring.ladder
     first = len(ladder.rows)
     for k, pair in enumerate(ladder.results):
@@ -166,9 +166,9 @@ def results(wiring: Wired) -> Iterator[Unit]:
             backward = _box("seed", ladder.names[pair.partner], "= 1" if scalar else "given")
         inside = range(block.start, block.stop)
         left, right = _touching(wiring, block)
-        # arguments are here where there are no rows: each is a result
+        # without rows, the arguments are results
         pairs, ports = [boxes for _, boxes in _pairs(wiring, inside)], _pair_ports(wiring, inside)
-        sides = _spread(left, BOX) | ports[0], _spread(right, BOX) | ports[1]
+        sides = _distributed(left, BOX) | ports[0], _distributed(right, BOX) | ports[1]
         height = float(max(BOX, PAIR * len(pairs) - (PAIR - BOX)))
         yield Unit(block, forward, backward, tuple(pairs), (), "", "", *sides, {}, {}, height)
 
@@ -194,7 +194,7 @@ def unit(wiring: Wired, block: Block) -> Unit:
         *[pair_width + PORT * (len(some) + 1) for some in (left, right) if some],
         PILL * len(pills) + PORT * (len(crossing) + 1) * bool(crossing),
     )
-    # pills stand in the middle, unless ends of wires need the room below them
+    # pills are centred, unless wires end below them
     top = 0.0 if crossing and pills else (height - PILL * len(pills)) / 2
     out = {k: top + PILL * (n + 0.5) for n, pill in enumerate(pills) for k in pill.wires}
     ports = _pair_ports(wiring, inside)
@@ -206,22 +206,22 @@ def unit(wiring: Wired, block: Block) -> Unit:
         tuple(pills),
         _leaving(wiring, inside, FORWARD),
         _leaving(wiring, inside, BACKWARD) if block.start else "",  # there is nothing above the first
-        _spread(left, height, pair_width) | ports[0],
-        _spread(right, height, pair_width) | ports[1],
-        _spread(crossing, height, PILL * len(pills)),
+        _distributed(left, height, pair_width) | ports[0],
+        _distributed(right, height, pair_width) | ports[1],
+        _distributed(crossing, height, PILL * len(pills)),
         out,
         height,
     )
 
 
-def _spread(wire_numbers: Sequence[int], height: float, above: float = 0.0) -> dict[int, float]:
-    """The ends of some wires, one below the other in the part of the height that is left."""
+def _distributed(wire_numbers: Sequence[int], height: float, above: float = 0.0) -> dict[int, float]:
+    """The ends of some wires, evenly distributed over the height below ``above``."""
     step = (height - above) / (len(wire_numbers) + 1)
     return {k: above + step * (n + 1) for n, k in enumerate(wire_numbers)}
 
 
 def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
-    """The wires of the left and of the right side that go from a block to others or come from them."""
+    """The wires between a block and others, on the left and on the right side."""
     inside = range(block.start, block.stop)
     by_side: tuple[list[int], list[int]] = [], []
     for k in wiring.near(inside):
@@ -238,7 +238,7 @@ def _touching(wiring: Wired, block: Block) -> tuple[list[int], list[int]]:
 
 
 def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box | None, Box | None]]]:
-    """The arguments that stand at a unit, by position, and their boxes; the last may stand for several."""
+    """The arguments drawn at a unit, by position, and their boxes; the last may stand for several."""
     ladder = wiring.ladder
     positions = [k for row in inside for k in wiring.paired.get(row, ())]
     shown = positions if len(positions) <= MOST_ARGUMENTS else positions[:FEW_ARGUMENTS]
@@ -253,14 +253,14 @@ def _pairs(wiring: Wired, inside: range) -> Iterator[tuple[list[int], tuple[Box 
 
 
 def _pair_ports(wiring: Wired, inside: range) -> tuple[dict[int, float], dict[int, float]]:
-    """Where the wires of arguments begin, and those of gradients end."""
+    """The starts of arguments' wires, and the ends of gradients' wires."""
     ports: tuple[dict[int, float], dict[int, float]] = {}, {}
     for n, (positions, _) in enumerate(_pairs(wiring, inside)):
         for k in wiring.near(inside):
             w = wiring.wires[k]
             if not w.saved and w.start[0] == ARGUMENT and w.start[1] in positions:
                 ports[0][k] = n * PAIR + BOX / 2
-            if any(place == GRADIENT and i in positions for place, i in w.ends):
+            if any(kind == GRADIENT and i in positions for kind, i in w.ends):
                 ports[1][k] = n * PAIR + BOX / 2
     return ports
 
@@ -301,7 +301,7 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
         wire = wiring.wires[k]
         size = bytes_text(sizes[k])
         name = wire.name
-        if name.startswith("%") and wire.start[0] == FORWARD:  # what nobody named is known by its operation
+        if name.startswith("%") and wire.start[0] == FORWARD:  # a value without a name is labelled by its operation
             name = f"{_kind(ladder, wire)} {name}"
         text = f"{shortened(name, 30 - len(size))}  {size}"
         held = wire.start[0] == ARGUMENT
@@ -309,17 +309,17 @@ def _pills(wiring: Wired, inside: range, most: int) -> Iterator[Pill]:
 
 
 def _kind(ladder: Ladder, wire: Wire) -> str:
-    """What to call a value without a name, from the forward side: by its use, or by the operation that makes it."""
+    """A label for a forward value without a name: by its dtype, or by the operation that computes it."""
     dtype = ladder.graph.types[wire.value].dtype
     if dtype.kind in "iub":
         return "mask" if dtype.kind == "b" else "indices"
     row = ladder.rows[wire.start[1]].forward
-    maker = next(k for k in row if wire.value in ladder.outs[k])
-    return called(ladder.graph.nodes[maker if maker in telling(ladder, row) else telling(ladder, row)[-1]])
+    producer = next(k for k in row if wire.value in ladder.outs[k])
+    return called(ladder.graph.nodes[producer if producer in telling(ladder, row) else telling(ladder, row)[-1]])
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# what a box says
+# the texts of boxes
 
 
 def _forward_box(wiring: Wired, block: Block) -> Box | None:
@@ -360,19 +360,19 @@ def _backward_box(wiring: Wired, block: Block) -> Box | None:
 
 
 def _count(names: Sequence[str], count: int) -> str:
-    """The operations by name where there is room for it, else how many there are."""
+    """The names of the operations if there is room, else their number."""
     text = ", ".join(names)
     return text if len(text) <= TITLE + 4 else f"{count} operations"
 
 
 def _where(ladder: Ladder, block: Block) -> str:
-    """The text of the user's line, where the file can be read; else its place."""
+    """The text of the user's line if the file can be read, else its position."""
     source = source_of(ladder, block.start)
     return "" if source is None else source.text or str(source).partition(",")[0]
 
 
 def _leaving(wiring: Wired, inside: range, side: str) -> str:
-    """The names of the values that a unit gives to others on its side; gradients have a box that says it."""
+    """The names of the values that other units on this side read; gradients have boxes of their own."""
     ladder = wiring.ladder
     names: dict[str, str] = {}
     for w in [wiring.wires[k] for k in wiring.near(inside)]:
@@ -394,8 +394,8 @@ def _leaving(wiring: Wired, inside: range, side: str) -> str:
     return cut(", ".join(shown_names), TITLE)
 
 
-def made_by(ladder: Ladder, block: Block) -> Iterator[int]:
-    """The numbers of the values that the rows of a block make, forward first."""
+def values_of(ladder: Ladder, block: Block) -> Iterator[int]:
+    """The numbers of the values that a block computes, forward first."""
     outs = ladder.outs
     rows = ladder.rows[block.start : block.stop]
     for row in rows:

@@ -279,7 +279,7 @@ class _HistoryRun:
         if node not in self.frames:
             for k in range(len(node.out_types)):
                 if (node, k) in history.known:
-                    self.cells[node, k] = execution.given(event, history.known[node, k])
+                    self.cells[node, k] = execution.result(event, history.known[node, k])
             event.writes = tuple([cell for (at, _), cell in self.cells.items() if at is node])
         self._name(node)
         after = any(edge is not None and edge[0] in self.changed for edge in node.next_edges)
@@ -398,7 +398,7 @@ class _HistoryRun:
         reads = tuple([cell for cell in grads if cell is not None])
         event = Event(None, _unknown, reads, (), of.source, of.frame, None, of, len(self.execution.events))
         self.execution.events.append(event)
-        cells = [None if grad is None else self.execution.given(event, grad._value()) for grad in input_grads]
+        cells = [None if grad is None else self.execution.result(event, grad._value()) for grad in input_grads]
         event.writes = tuple([cell for cell in cells if cell is not None])
         bad = next((i for i, cell in enumerate(cells) if cell is not None and not self.execution.is_finite(cell)), None)
         if bad is not None and all(map(self.execution.is_finite, reads)):

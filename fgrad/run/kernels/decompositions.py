@@ -1,7 +1,6 @@
-"""Kernels of decompositions and triangular systems: SciPy's LAPACK, which is what XLA calls on a CPU, too.
+"""Kernels of decompositions and triangular systems: SciPy's LAPACK, which XLA calls on a CPU too.
 
-``scipy.linalg`` is loaded when the first of them is met, as XLA does it: it takes a fifth of a second.  SciPy does so
-itself, where a submodule is asked for as an attribute.
+``scipy.linalg`` takes a fifth of a second to import.  SciPy imports it on attribute access, here at the first use.
 """
 
 import math
@@ -21,29 +20,29 @@ _MATRIX = 5000.0
 
 
 def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
-    """LAPACK's routine for a type, or the one of BLAS."""
+    """The LAPACK or BLAS routine for a dtype."""
     library = scipy.linalg.blas if name == "trsm" else scipy.linalg.lapack
     return getattr(library, _LETTERS[dtype] + name)
 
 
-#: from an operation to what computes the results of one matrix, or None where it has no kernel
-_OfOne = Callable[[Op], Compute | None]
+#: from an operation to its computation for one matrix; None if it has no kernel
+_ForOneMatrix = Callable[[Op], Compute | None]
 
 
-def _each(of_one: _OfOne) -> Entry:
-    """The kernel that goes through a batch of matrices."""
+def _each(compute_of: _ForOneMatrix) -> Entry:
+    """The kernel that loops over a batch of matrices."""
 
     def entry(op: Op) -> Kernel | None:
         types, outs = op.in_types, op.out_types
         batch = types[0].shape[: types[0].ndim - 2]
         if types[0].dtype not in _LETTERS or any(t.size == 0 for t in (*types, *outs)):
             return None
-        compute = of_one(op)
+        compute = compute_of(op)
         if compute is None:
             return None
         # SciPy has a BLAS of its own
-        found = on_one_thread(_batched(compute, op, len(batch)) if batch else compute, scipy.linalg.blas._fblas)
-        return Kernel(found, _flushing(found), _excess(batch, op), exact=False)
+        compute = on_one_thread(_batched(compute, op, len(batch)) if batch else compute, scipy.linalg.blas._fblas)
+        return Kernel(compute, _flushing(compute), _excess(batch, op), exact=False)
 
     return entry
 
@@ -54,27 +53,27 @@ def _excess(batch: Sequence[int], op: Op) -> float:
 
 def _flushing(compute: Compute) -> Compute:
     def as_xla(*xs: Any) -> Any:
-        found = compute(*map(flushed, xs))
-        return list(map(flushed, found)) if isinstance(found, list) else flushed(found)
+        outs = compute(*map(flushed, xs))
+        return list(map(flushed, outs)) if isinstance(outs, list) else flushed(outs)
 
     return as_xla
 
 
 def _batched(compute: Compute, op: Op, axes: int) -> Compute:
-    """The computation for each matrix of a batch; the first axes are the batch's."""
+    """The computation for each matrix of a batch, which is the first ``axes`` axes."""
     shapes, outs = [t.shape[axes:] for t in op.in_types], op.out_types
 
-    def of_all(*xs: Any) -> Any:
+    def compute_batch(*xs: Any) -> Any:
         flat = [x.reshape(-1, *shape) for x, shape in zip(xs, shapes, strict=True)]
-        found = [np.empty((len(flat[0]), *t.shape[axes:]), t.dtype) for t in outs]
-        for i, one in enumerate(zip(*flat, strict=True)):
-            results = compute(*one)
-            for whole, result in zip(found, results if isinstance(results, list) else [results], strict=True):
-                whole[i] = result
-        arrays = [x.reshape(t.shape) for x, t in zip(found, outs, strict=True)]
+        stacked = [np.empty((len(flat[0]), *t.shape[axes:]), t.dtype) for t in outs]
+        for i, matrices in enumerate(zip(*flat, strict=True)):
+            results = compute(*matrices)
+            for stack, result in zip(stacked, results if isinstance(results, list) else [results], strict=True):
+                stack[i] = result
+        arrays = [x.reshape(t.shape) for x, t in zip(stacked, outs, strict=True)]
         return arrays if len(arrays) > 1 else arrays[0]
 
-    return of_all
+    return compute_batch
 
 
 def _or_nan(x: np.ndarray, ok: bool) -> np.ndarray:
@@ -117,7 +116,7 @@ def _lu(op: Op) -> Compute:
 
 
 def _permutation(pivots: Sequence[int], size: int) -> np.ndarray:
-    """The order of rows after these exchanges, one after the other."""
+    """The permutation made of these row exchanges."""
     order = list(range(size))
     for i, j in enumerate(pivots):
         order[i], order[j] = order[j], order[i]
@@ -129,20 +128,20 @@ def _pivots(op: Op) -> Kernel | None:
     if 0 in (type.size, out.size):
         return None
 
-    def of_one(pivots: Any) -> Any:
+    def compute(pivots: Any) -> Any:
         return _permutation(pivots, out.shape[-1])
 
     batch = out.shape[:-1]
-    return same(_batched(of_one, op, len(batch)) if batch else of_one, _excess(batch, op))
+    return same(_batched(compute, op, len(batch)) if batch else compute, _excess(batch, op))
 
 
 def _geqrf(op: Op) -> Compute:
     type = op.in_types[0]
     geqrf = _routine("geqrf", type.dtype)
-    space = int(_routine("geqrf_lwork", type.dtype)(*type.shape[-2:])[0].real)
+    work_size = int(_routine("geqrf_lwork", type.dtype)(*type.shape[-2:])[0].real)
 
     def compute(x: Any) -> Any:
-        factors, scales, _, _ = geqrf(x, lwork=space)
+        factors, scales, _, _ = geqrf(x, lwork=work_size)
         return [factors, scales]
 
     return compute
@@ -153,8 +152,8 @@ def _householder_product(op: Op) -> Compute:
     routine = _routine("ungqr" if dtype.kind == "c" else "orgqr", dtype)
 
     def compute(factors: Any, scales: Any) -> Any:
-        space = int(routine(factors, scales, lwork=-1)[1][0].real)
-        return routine(factors, scales, lwork=space)[0]
+        work_size = int(routine(factors, scales, lwork=-1)[1][0].real)
+        return routine(factors, scales, lwork=work_size)[0]
 
     return compute
 
@@ -187,10 +186,10 @@ def _eigh(op: Op) -> Compute | None:
     name, lower = "heevd" if dtype.kind == "c" else "syevd", int(params["lower"])
     evd = _routine(name, dtype)
     *sizes, _ = _routine(f"{name}_lwork", dtype)(n, lower=lower)
-    space = {key: int(np.real(size)) for key, size in zip(("lwork", "liwork", "lrwork"), sizes, strict=False)}
+    work_size = {key: int(np.real(size)) for key, size in zip(("lwork", "liwork", "lrwork"), sizes, strict=False)}
 
     def compute(x: Any) -> Any:
-        values, vectors, info = evd(x, lower=lower, **space)
+        values, vectors, info = evd(x, lower=lower, **work_size)
         return [_or_nan(vectors, info == 0), _or_nan(values, info == 0)]
 
     return compute
@@ -202,10 +201,10 @@ def _svd(op: Op) -> Compute | None:
     if params["subset_by_index"] not in (None, (0, min(m, n))) or params["algorithm"] is not None:
         return None
     gesdd = _routine("gesdd", type.dtype)
-    space = int(_routine("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
+    work_size = int(_routine("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
 
     def compute(x: Any) -> Any:
-        u, values, v, info = gesdd(x, compute_uv=vectors, full_matrices=full, lwork=space)
+        u, values, v, info = gesdd(x, compute_uv=vectors, full_matrices=full, lwork=work_size)
         values = _or_nan(values, info == 0)
         return [values, _or_nan(u, info == 0), _or_nan(v, info == 0)] if vectors else values
 

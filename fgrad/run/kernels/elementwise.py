@@ -1,10 +1,10 @@
-"""Kernels of functions of each element.
+"""Kernels of elementwise functions.
 
 NOTE [Functions by way of double precision]
-A function such as ``exp`` of single-precision numbers is NumPy's of them in double precision, rounded once.  That is
-the nearest number nearly always, and PyTorch's more often than XLA's or NumPy's own ones in single precision are (of
-``exp`` 0.99, 0.91 and 0.60 of the numbers, of ``tanh`` 1.00, 0.41 and 0.68); it takes less time than to call a compiled
-program.  The logistic function and the inverse root PyTorch makes of others in single precision, and so they are here.
+A function such as ``exp`` of single-precision numbers is computed in double precision and rounded once.  The result is
+nearly always the nearest number, and it is PyTorch's more often than that of XLA or of NumPy in single precision (for
+``exp`` 0.99, 0.91 and 0.60 of the numbers, for ``tanh`` 1.00, 0.41 and 0.68); this takes less time than calling a
+compiled program.  PyTorch computes the logistic function and the inverse root in single precision, and so do we.
 """
 
 from operator import methodcaller
@@ -39,14 +39,14 @@ _BITS = INTEGERS | {BOOL}
 
 
 def _exact(compute: Compute, dtypes: frozenset[np.dtype]) -> Entry:
-    """A function that does not round, and keeps subnormal numbers."""
+    """A function that does not round and keeps subnormal numbers."""
     return lambda op: same(compute, ARITHMETIC, elementwise=True) if _all_in(dtypes, op) else None
 
 
 def _arithmetic(
     compute: Compute, dtypes: frozenset[np.dtype], exact: bool = True, as_xla: Compute | None = None
 ) -> Entry:
-    """A function that rounds once where it is exact; ``as_xla`` if XLA's differs in more than subnormal numbers."""
+    """A function that rounds once if it is exact; ``as_xla`` if XLA's differs in more than subnormal numbers."""
 
     def entry(op: Op) -> Kernel | None:
         if not _all_in(dtypes, op):
@@ -63,9 +63,9 @@ def _all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
 
 
 def _function(compute: Compute, dtype: np.dtype, excess: float = FUNCTION) -> Entry:
-    """A function whose last bits may differ; XLA treats subnormal operands variously, but flushes results."""
-    found = Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
-    return lambda op: found if all(t.dtype == dtype for t in op.in_types) else None
+    """A function whose last bits may differ; XLA flushes its results, but not always its operands."""
+    kernel = Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
+    return lambda op: kernel if all(t.dtype == dtype for t in op.in_types) else None
 
 
 def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
@@ -74,18 +74,18 @@ def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
 
 
 def _of_scipy(name: str) -> Entry:
-    """A function that NumPy lacks; SciPy loads ``special`` when it is asked for."""
+    """A function that NumPy lacks; SciPy imports ``special`` on attribute access."""
     return _by_double(lambda x: getattr(scipy.special, name)(x), SLOW_FUNCTION)
 
 
 def _in_both(function: Compute, excess: float = FUNCTION) -> Entry:
-    """A function that NumPy has as exactly in double precision as XLA."""
+    """A function for which NumPy is as accurate in double precision as XLA."""
     single, double = _by_double(function, excess), _function(function, _DOUBLE, excess)
     return lambda op: double(op) or single(op)
 
 
 def _div(op: Op) -> Kernel | None:
-    # by a scalar, XLA multiplies with the reciprocal
+    # XLA divides by a scalar by multiplying with its reciprocal
     left, right = op.in_types
     return _arithmetic(np.divide, FLOATS, exact=left.ndim == right.ndim)(op)
 
@@ -133,16 +133,16 @@ def _convert(op: Op) -> Kernel | None:
 
 
 def _to_integers(old: np.dtype, new: np.dtype) -> Compute:
-    """Towards zero; numbers beyond the range become its ends, and NaN 0, as XLA has it."""
+    """Round towards zero, clamp to the range, and convert NaN to 0, as XLA does."""
     ends = np.iinfo(new)
-    low, high = old.type(ends.min), old.type(ends.max)  # the upper one may be rounded to the first number beyond
+    low, high = old.type(ends.min), old.type(ends.max)  # ``high`` may be rounded up to the first number out of range
 
     def compute(x: Any) -> Any:
         inside = (x >= low) & (x < high)
         if np.logical_and.reduce(inside, None):
             return x.astype(new)
-        ended = np.where(x >= high, new.type(ends.max), np.where(x < low, new.type(ends.min), new.type(0)))
-        return np.where(inside, np.where(inside, x, 0).astype(new), ended)
+        clamped = np.where(x >= high, new.type(ends.max), np.where(x < low, new.type(ends.min), new.type(0)))
+        return np.where(inside, np.where(inside, x, 0).astype(new), clamped)
 
     return compute
 
@@ -157,7 +157,7 @@ def _select(op: Op) -> Kernel | None:
     return same(lambda which, no, yes: _chosen(which, no, yes, bits), MOVED, elementwise=True)
 
 
-#: from so many elements on NumPy's ``where``, which jumps for each, is slower than five operations on bits
+#: from this many elements on, five bitwise operations are faster than NumPy's ``where``, which branches per element
 _MANY = 1 << 12
 
 

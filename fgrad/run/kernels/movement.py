@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.op import Op
-from fgrad.run.flat_indices import gathered, scattered
+from fgrad.run.flat_indices import gather_windows, scatter_windows
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -31,7 +31,7 @@ from fgrad.run.kernels.kernel import (
 
 
 def _moving(compute_of: Callable[[Op], Compute | None], excess: float = MOVED) -> Entry:
-    """What puts elements elsewhere: all bits are kept."""
+    """An operation that moves elements and keeps all their bits."""
 
     def entry(op: Op) -> Kernel | None:
         compute = compute_of(op)
@@ -40,7 +40,7 @@ def _moving(compute_of: Callable[[Op], Compute | None], excess: float = MOVED) -
     return entry
 
 
-def _as_it_is(op: Op) -> Compute:
+def _copy(op: Op) -> Compute:
     return lambda x: x[...]
 
 
@@ -60,16 +60,16 @@ def _reshape(op: Op) -> Compute | None:
 
 def _squeeze(op: Op) -> Compute:
     shape = op.out_types[0].shape
-    return methodcaller("reshape", shape)  # a third of the time that ``np.reshape`` takes
+    return methodcaller("reshape", shape)  # takes a third of the time of ``np.reshape``
 
 
 def _broadcast(op: Op) -> Kernel | None:
     if len(op.in_types) != 1:
         return None
-    # the operand with its axes below those of the result
+    # the operand's axes, aligned with those of the result
     shape = [1] * op.out_types[0].ndim
-    for place, n in zip(op.params["broadcast_dimensions"], op.in_types[0].shape, strict=True):
-        shape[place] = n
+    for axis, n in zip(op.params["broadcast_dimensions"], op.in_types[0].shape, strict=True):
+        shape[axis] = n
     compute = methodcaller("reshape", shape)
     return Kernel(compute, compute, FREE, shape=tuple(shape))
 
@@ -77,16 +77,15 @@ def _broadcast(op: Op) -> Kernel | None:
 def _slice(op: Op) -> Compute:
     params = op.params
     strides = params["strides"] or (1,) * len(params["start_indices"])
-    place = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
-    return itemgetter(place)
+    return itemgetter(tuple(map(slice, params["start_indices"], params["limit_indices"], strides)))
 
 
 def _split(op: Op) -> Compute:
     sizes, before = op.params["sizes"], (slice(None),) * op.params["axis"]
     if len(sizes) == 1:
         return lambda x: x[...]
-    places = [(*before, slice(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True)]
-    return lambda x: [x[place] for place in places]
+    slices = [(*before, slice(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return lambda x: [x[index] for index in slices]
 
 
 def _unstack(op: Op) -> Compute:
@@ -94,9 +93,9 @@ def _unstack(op: Op) -> Compute:
     if op.in_types[0].shape[axis] == 1:
         return lambda x: x.squeeze(axis)
     before = (slice(None),) * axis
-    # with an ellipsis the result is an array, even if it is a single number
-    places = [(*before, i, ...) for i in range(op.in_types[0].shape[axis])]
-    return lambda x: [x[place] for place in places]
+    # with an ellipsis even a single number is an array
+    indices = [(*before, i, ...) for i in range(op.in_types[0].shape[axis])]
+    return lambda x: [x[index] for index in indices]
 
 
 def padding(shape: Sequence[int], config: Sequence[tuple[int, int, int]]) -> Compute:
@@ -105,18 +104,18 @@ def padding(shape: Sequence[int], config: Sequence[tuple[int, int, int]]) -> Com
     for n, (low, high, gap) in zip(shape, config, strict=True):
         step = gap + 1
         size = low + max((n - 1) * step + 1, 0) + high
-        # what stays where the padding is negative
+        # negative padding removes elements
         first = -(min(low, 0) // step)
         last = max(first, min(n, -((low - size) // step)))
         padded.append(size)
         source.append(slice(first, last))
         start = low + first * step
         target.append(slice(start, start + (last - first) * step, step))
-    kept, place = tuple(source), tuple(target)
+    read, written = tuple(source), tuple(target)
 
-    def compute(x: Any, filling: Any) -> Any:
-        out = np.full(padded, filling, x.dtype)
-        out[place] = x[kept]
+    def compute(x: Any, padding_value: Any) -> Any:
+        out = np.full(padded, padding_value, x.dtype)
+        out[written] = x[read]
         return out
 
     return compute
@@ -127,11 +126,11 @@ def _pad(op: Op) -> Compute:
 
 
 def _platform(op: Op) -> Compute | None:
-    """Which of some lists of platforms the CPU is on; None stands for all that are on no other."""
+    """The position of the list of platforms with the CPU; a list of None has all that no other list has."""
     lists = op.params["platforms"]
-    places = [i for i, names in enumerate(lists) if names is not None and "cpu" in names]
-    places += [i for i, names in enumerate(lists) if names is None]
-    return (lambda: np.asarray(places[0], np.int32)) if places else None
+    positions = [i for i, names in enumerate(lists) if names is not None and "cpu" in names]
+    positions += [i for i, names in enumerate(lists) if names is None]
+    return (lambda: np.asarray(positions[0], np.int32)) if positions else None
 
 
 def _iota(op: Op) -> Compute | None:
@@ -144,15 +143,15 @@ def _iota(op: Op) -> Compute | None:
 
 
 def _window(sizes: Sequence[int], shape: Sequence[int]) -> Callable[..., tuple[slice, ...]]:
-    """From starts to where a window of these sizes lies that JAX has moved inside an array of this shape."""
+    """From start indices to the slices of a window, moved inside an array of this shape as JAX does."""
     axes = [(size, n - size) for size, n in zip(sizes, shape, strict=True)]
 
     def window(starts: Sequence[Any]) -> tuple[slice, ...]:
-        place = []
+        slices = []
         for start, (size, last) in zip(starts, axes, strict=True):
             first = min(max(int(start), 0), last)
-            place.append(slice(first, first + size))
-        return tuple(place)
+            slices.append(slice(first, first + size))
+        return tuple(slices)
 
     return window
 
@@ -180,47 +179,47 @@ def _dynamic_update_slice(op: Op) -> Compute:
 def _gather(op: Op) -> Compute | None:
     mode, fill = op.params["mode"], op.params["fill_value"]
     fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
-    dtype, places = op.out_types[0].dtype, gathered(op)
-    if places is None:
+    dtype, windows = op.out_types[0].dtype, gather_windows(op)
+    if windows is None:
         return None
     if fills and fill is None:
-        fill = _filling(dtype)
+        fill = _fill_value(dtype)
 
     def compute(x: Any, indices: Any) -> Any:
-        at, inside = places.of(indices)
-        found = x.reshape(-1).take(at)
-        return np.where(inside, found, fill).astype(dtype) if fills and inside is not None else found
+        positions, inside = windows.positions(indices)
+        out = x.reshape(-1).take(positions)
+        return np.where(inside, out, fill).astype(dtype) if fills and inside is not None else out
 
     return compute
 
 
-def _filling(dtype: np.dtype) -> Any:
+def _fill_value(dtype: np.dtype) -> Any:
     if dtype in INTEGERS:
         return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
     return dtype == BOOL if dtype == BOOL else np.nan
 
 
 def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | None:
-    """A scatter; ``write`` does it to a flat array at some places (``setitem``: of several for one, the last stays)."""
+    """A scatter by ``write``, a function of a flat array, positions in it, and values."""
     clips = op.params["mode"] == jax.lax.GatherScatterMode.CLIP
-    shape, places = op.out_types[0].shape, scattered(op)
-    if places is None:
+    shape, windows = op.out_types[0].shape, scatter_windows(op)
+    if windows is None:
         return None
 
     def compute(x: Any, indices: Any, update: Any) -> Any:
-        at, inside = places.of(indices)
+        positions, inside = windows.positions(indices)
         if inside is not None and not clips:
-            kept = np.broadcast_to(inside, at.shape)
-            at, update = at[kept], update[kept]
+            kept = np.broadcast_to(inside, positions.shape)
+            positions, update = positions[kept], update[kept]
         out = x.flatten()
-        write(out, at.reshape(-1), update.reshape(-1))
+        write(out, positions.reshape(-1), update.reshape(-1))
         return out.reshape(shape)
 
     return compute
 
 
 def _scatter(op: Op) -> Compute | None:
-    # with a function it is ``x.at[i].apply(f)``, which takes no updates
+    # with a function it is ``x.at[i].apply(f)``, which has no updates
     return _scattering(op, setitem) if op.params.get("update_jaxpr") is None else None
 
 
@@ -243,15 +242,15 @@ def _sort(op: Op) -> Kernel | None:
 
 
 def _sorting(op: Op, key: Compute) -> Compute:
-    """Operands in the order of what ``key`` makes of the first; NaNs are last, and the two zeros are equal."""
+    """Sort all operands by ``key`` of the first; NaNs are last, and the two zeros are equal."""
     axis = op.params["dimension"]
     grid = np.ix_(*[np.arange(1 if i == axis else n) for i, n in enumerate(op.in_types[0].shape)])
 
     def compute(*xs: Any) -> Any:
         order = np.argsort(key(xs[0]), axis, "stable")
-        place = (*grid[:axis], order, *grid[axis + 1 :])
-        found = [x[place] for x in xs]
-        return found if len(found) > 1 else found[0]
+        index = (*grid[:axis], order, *grid[axis + 1 :])
+        outs = [x[index] for x in xs]
+        return outs if len(outs) > 1 else outs[0]
 
     return compute
 
@@ -259,8 +258,8 @@ def _sorting(op: Op, key: Compute) -> Compute:
 MOVEMENT: dict[str, Entry] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _of_all(np.concatenate, "dimension"),
-    "copy": _moving(_as_it_is),
-    "copy_p": _moving(_as_it_is),
+    "copy": _moving(_copy),
+    "copy_p": _moving(_copy),
     "dynamic_slice": _moving(_dynamic_slice),
     "dynamic_update_slice": _moving(_dynamic_update_slice),
     "gather": _moving(_gather),
@@ -278,7 +277,7 @@ MOVEMENT: dict[str, Entry] = {
     "split": _moving(_split, FREE),
     "squeeze": _moving(_squeeze, FREE),
     "stack": _of_all(np.stack, "axis"),
-    "stop_gradient": _moving(_as_it_is),
+    "stop_gradient": _moving(_copy),
     "transpose": _moving(lambda op: methodcaller("transpose", op.params["permutation"]), FREE),
     "unstack": _moving(_unstack, FREE),
 }

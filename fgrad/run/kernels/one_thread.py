@@ -1,15 +1,15 @@
 """BLAS on one thread.
 
 NOTE [One thread for BLAS]
-OpenBLAS shares a product out among threads, and these then look for the next one in a busy loop for some 30 ms.  From
-one product of a network to the next it is less than that, so all of them always run: they take the processors from the
-program, from the thread that compiles and from XLA's threads, and make slow what they were to make quick.  So while
-NumPy computes for us BLAS has one thread, and afterwards as many as before, for the rest of the program.  What is large
-enough for more threads to be worth while, XLA runs, NOTE [Rent or buy], or is cut: NOTE [Products in parts].
+OpenBLAS splits a product among threads, which then wait for the next one in a busy loop for some 30 ms.  A network's
+products follow each other faster than that, so the threads never stop: they take processor time from the program, the
+compiling thread and XLA's threads, and everything gets slower.  So BLAS has one thread while NumPy computes for us,
+and afterwards as many as before.  Products large enough to gain from several threads are run by XLA, NOTE [Rent or
+buy], or cut, NOTE [Products in parts].
 
-Nothing is kept between computations, so that an interrupt, a signal handler that computes or a fork has nothing to
-spoil.  A computation within another, or beside one in another thread, finds one thread and leaves it at that; where the
-other ends first, the rest of this one may have several.
+No state is kept between computations, so an interrupt, a signal handler that computes or a fork cannot corrupt any.  A
+nested or concurrent computation finds one thread and does not change that; if the other computation ends first, the
+rest of this one may run on several.
 """
 
 import ctypes
@@ -21,17 +21,17 @@ import numpy as np
 
 from fgrad.run.kernels.kernel import Compute
 
-#: the names of the functions that get and set the number of threads, as the builds of OpenBLAS have them
+#: the names, in various builds of OpenBLAS, of the functions that get and set the number of threads
 _NAMES = [
-    (f"{before}openblas_get_num_threads{behind}", f"{before}openblas_set_num_threads{behind}")
-    for before in ("scipy_", "")
-    for behind in ("64_", "")
+    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "")
 ]
 
 
 @cache
 def threads_of(module: Any) -> tuple[Callable[[], int], Callable[[int], Any]] | None:
-    """What gets and sets the number of threads of the OpenBLAS that an extension module is linked with, if it is."""
+    """The getter and setter of the number of threads of the OpenBLAS to which an extension module is linked, if any."""
     path = getattr(module, "__file__", None)
     if path is None:
         return None

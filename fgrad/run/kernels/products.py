@@ -1,10 +1,10 @@
-"""The kernel of products of matrices.
+"""The kernel of matrix products.
 
 NOTE [Products in parts]
-BLAS has one thread while it computes for us (NOTE [One thread for BLAS]), and other processors would look on.  So a
-large product is computed in parts, of its rows or of its columns: one by this thread, and the others by helpers that
-sleep in between.  How it is cut depends on its shape and on how many threads BLAS began with, and on nothing that
-happens meanwhile, so that equal factors give equal bits.  An interrupt leaves helpers with arrays that nobody reads.
+BLAS has one thread while it computes for us (NOTE [One thread for BLAS]), which would leave other processors idle.  So
+a large product is split along its rows or columns: this thread computes one part, and helper threads, which sleep in
+between, the others.  The split depends only on the shape and on the number of threads that BLAS started with, so equal
+factors give equal bits.  After an interrupt the helpers finish on arrays that nobody reads.
 """
 
 import math
@@ -23,20 +23,20 @@ from fgrad.jaxcore import ShapedArray
 from fgrad.run.kernels.kernel import FLOATS, TABLE, Compute, Entry, Kernel, flushing
 from fgrad.run.kernels.one_thread import on_one_thread, threads_of
 
-#: OpenBLAS shares out products of more multiplications than these
-SHARED, SHARED_WITH_VECTOR = 1 << 18, 9216
-#: the multiplications of a part; waking a helper takes as long as a tenth of them
+#: OpenBLAS uses several threads for products of more multiplications than these
+THREADED, THREADED_WITH_VECTOR = 1 << 18, 9216
+#: the multiplications of a part: ten times as long as it takes to wake a helper
 PART = 1 << 22
 
 _blas = threads_of(np.linalg._umath_linalg)  # type: ignore[attr-defined]
-#: how many threads BLAS began with; 1 where it is not ours to set
+#: how many threads BLAS started with; 1 if we cannot set it
 THREADS: int = 1 if _blas is None else _blas[0]()
 
 Product = Callable[[Any, Any], Any]
 
 
 def _dot(op: Op) -> Kernel | None:
-    """A product of matrices, of many where there are batches: other axes are brought into order around it."""
+    """A product of matrices, or of batches of them, between transposes and reshapes of the axes."""
     left, right, out = (*op.in_types, *op.out_types)
     if not left.dtype == right.dtype == out.dtype or out.dtype not in FLOATS:
         return None
@@ -44,25 +44,25 @@ def _dot(op: Op) -> Kernel | None:
     outer_l = [i for i in range(left.ndim) if i not in (*inner_l, *batch_l)]
     outer_r = [i for i in range(right.ndim) if i not in (*inner_r, *batch_r)]
     batch, inner = _sizes(left, batch_l), math.prod(_sizes(left, inner_l))
-    before = _arranged(left, (*batch_l, *outer_l, *inner_l), (*batch, math.prod(_sizes(left, outer_l)), inner))
-    behind = _arranged(right, (*batch_r, *inner_r, *outer_r), (*batch, inner, math.prod(_sizes(right, outer_r))))
+    arrange_left = _arranged(left, (*batch_l, *outer_l, *inner_l), (*batch, math.prod(_sizes(left, outer_l)), inner))
+    arrange_right = _arranged(right, (*batch_r, *inner_r, *outer_r), (*batch, inner, math.prod(_sizes(right, outer_r))))
     shape = out.shape
     plain = len(outer_l) == len(outer_r) == 1
     rows, columns = math.prod(_sizes(left, outer_l)), math.prod(_sizes(right, outer_r))
     product = product_of(batch, rows, inner, columns)
-    compute: Compute = lambda x, y: product(before(x), behind(y)).reshape(shape)  # noqa: E731
+    compute: Compute = lambda x, y: product(arrange_left(x), arrange_right(y)).reshape(shape)  # noqa: E731
     if plain:
-        as_they_are = before is behind is _as_it_is
-        compute = product if as_they_are else lambda x, y: product(before(x), behind(y))
-    turned = product_of((), columns, inner, rows)
-    transposed = (lambda x, y: turned(behind(y).T, before(x).T)) if plain and not batch else None
-    if _is_shared(rows, inner, columns):
+        arranged = arrange_left is arrange_right is _identity
+        compute = product if arranged else lambda x, y: product(arrange_left(x), arrange_right(y))
+    swapped = product_of((), columns, inner, rows)
+    transposed = (lambda x, y: swapped(arrange_right(y).T, arrange_left(x).T)) if plain and not batch else None
+    if _is_threaded(rows, inner, columns):
         compute, transposed = on_one_thread(compute), transposed and on_one_thread(transposed)
     return Kernel(compute, flushing(compute), exact=False, transposed=transposed)
 
 
 def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, threads: int = THREADS) -> Product:
-    """What multiplies matrices of these sizes: see NOTE [Products in parts]."""
+    """A function that multiplies matrices of these sizes: see NOTE [Products in parts]."""
     count = min(threads, math.prod(batch) * rows * inner * columns // PART)
     if batch:
         count = min(count, batch[0])
@@ -80,20 +80,20 @@ def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, thre
             parts = [(x[s], y, out[s]) for s in slices]
         else:
             parts = [(x, y[:, s], out[:, s]) for s in slices]
-        finished = [_begun(*part) for part in parts[1:]]
+        waits = [_submit(*part) for part in parts[1:]]
         np.matmul(*parts[0])
-        for wait in finished:
+        for wait in waits:
             wait()
         return out
 
     return in_parts
 
 
-def _begun(x: Any, y: Any, out: Any) -> Callable[[], Any]:
-    """Have a helper multiply, silently where this thread is silent; what waits for it."""
+def _submit(x: Any, y: Any, out: Any) -> Callable[[], Any]:
+    """Have a helper multiply, under this thread's NumPy error state; returns a function that waits for it."""
     try:
         return _helpers.submit(copy_context().run, np.matmul, x, y, out).result
-    except RuntimeError:  # the interpreter ends, or the system gives no more threads
+    except RuntimeError:  # the interpreter is exiting, or the system is out of threads
         np.matmul(x, y, out)
         return lambda: None
 
@@ -101,29 +101,29 @@ def _begun(x: Any, y: Any, out: Any) -> Callable[[], Any]:
 _helpers: ThreadPoolExecutor
 
 
-def _engage() -> None:
+def _start_helpers() -> None:
     global _helpers
     _helpers = ThreadPoolExecutor(max(THREADS - 1, 1), "fgrad multiplies")
 
 
-_engage()
+_start_helpers()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_engage)  # a forked process has no thread but one
+    os.register_at_fork(after_in_child=_start_helpers)  # a forked process has only the forking thread
 
 
-def _is_shared(rows: int, inner: int, columns: int) -> bool:
-    """Whether OpenBLAS would share a product of matrices of these sizes out among threads."""
-    return rows * inner * columns > (SHARED if min(rows, columns) > 1 else SHARED_WITH_VECTOR)
+def _is_threaded(rows: int, inner: int, columns: int) -> bool:
+    """Whether OpenBLAS would use several threads for a product of matrices of these sizes."""
+    return rows * inner * columns > (THREADED if min(rows, columns) > 1 else THREADED_WITH_VECTOR)
 
 
-def _as_it_is(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
 def _arranged(type: ShapedArray, order: tuple[int, ...], shape: tuple[int, ...]) -> Compute:
-    """What brings an array's axes in this order, and then to this shape."""
+    """A function that transposes an array to this order of axes, and then reshapes it."""
     if order == tuple(range(type.ndim)):
-        return _as_it_is if shape == type.shape else methodcaller("reshape", shape)
+        return _identity if shape == type.shape else methodcaller("reshape", shape)
     if _sizes(type, order) == shape:
         return methodcaller("transpose", order)
     return lambda x: x.transpose(order).reshape(shape)

@@ -25,11 +25,11 @@ def _sum(op: Op) -> Kernel | None:
     if dtype not in REALS:
         return None
     along = None if len(axes) == op.in_types[0].ndim else axes
-    return _of_any_order(partial(np.add.reduce, axis=along, dtype=dtype), dtype)
+    return _order_dependent(partial(np.add.reduce, axis=along, dtype=dtype), dtype)
 
 
-def _of_any_order(compute: Compute, dtype: np.dtype) -> Kernel:
-    """A reduction whose floating-point result depends on the order of the elements."""
+def _order_dependent(compute: Compute, dtype: np.dtype) -> Kernel:
+    """A reduction whose floating-point result depends on the order in which elements are combined."""
     if dtype not in FLOATS:
         return same(compute, ARITHMETIC)
     return Kernel(compute, flushing(compute), exact=False)
@@ -40,13 +40,13 @@ def _reduction(function: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
         type, axes = op.in_types[0], tuple(op.params["axes"])
         if type.dtype not in dtypes or type.size == 0:
             return None
-        return _of_any_order(partial(function.reduce, axis=axes), type.dtype)
+        return _order_dependent(partial(function.reduce, axis=axes), type.dtype)
 
     return entry
 
 
-def _place(function: Compute) -> Entry:
-    """The first place of an extreme element, or of the first NaN."""
+def _arg(function: Compute) -> Entry:
+    """The first index of an extreme element, or of a NaN."""
 
     def entry(op: Op) -> Kernel | None:
         (axis,), dtype = op.params["axes"], op.out_types[0].dtype
@@ -64,15 +64,15 @@ def _cumulative(function: np.ufunc) -> Entry:
         if dtype not in REALS:
             return None
         if not op.params["reverse"]:
-            return _of_any_order(lambda x: function.accumulate(x, axis, dtype), dtype)
-        return _of_any_order(lambda x: np.flip(function.accumulate(np.flip(x, axis), axis, dtype), axis), dtype)
+            return _order_dependent(lambda x: function.accumulate(x, axis, dtype), dtype)
+        return _order_dependent(lambda x: np.flip(function.accumulate(np.flip(x, axis), axis, dtype), axis), dtype)
 
     return entry
 
 
 REDUCTION: dict[str, Entry] = {
-    "argmax": _place(np.argmax),
-    "argmin": _place(np.argmin),
+    "argmax": _arg(np.argmax),
+    "argmin": _arg(np.argmin),
     "cummax": _cumulative(np.maximum),
     "cummin": _cumulative(np.minimum),
     "cumprod": _cumulative(np.multiply),
