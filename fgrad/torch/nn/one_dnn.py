@@ -88,6 +88,6 @@ def lstm_layer(
     if not has_biases:
         weights = (*weights, *[weight.new_zeros(weight.shape) for weight in weights])
     operands = input, *weights, *state
-    train = modes.grad and input.dtype is dtypes.float32 and any([is_tracked(x) for x in operands])
+    train = modes.grad and input.dtype is dtypes.float32 and any(map(is_tracked, operands))
     output, hidden, cell, *_ = apply(_layer.operation, operands, (backwards, has_biases, train))
     return output, (hidden, cell)
