@@ -4,7 +4,7 @@ Floors, from the ground up; a file imports from its own room and from those belo
 
 1. ``types``: dtypes, devices, sizes, promotion.
 2. ``context``: modes, warnings, ``__torch_function__``; ``layout``: strides and offsets.
-3. ``values``: how a value is computed, and where it lies.
+3. ``values``: how a value is computed, and on which device it is.
 4. ``tensor``: storage, version counter, node, tensor, saved tensor.
 5. ``operation``: the plan of an operation for given types, its node, views.
 6. ``write``: in-place writes; ``transforms``: levels of ``torch.func`` and forward mode.

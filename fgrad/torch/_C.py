@@ -8,7 +8,7 @@ from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import check_switch, modes
 from fgrad.mutable.context.torch_function.protocol import (
     ALL,
-    NOBODY,
+    NONE,
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
     disabled_torch_function_impl as _disabled_torch_function_impl,
@@ -134,12 +134,12 @@ def _is_torch_function_enabled() -> bool:
 
 def _is_torch_function_all_disabled() -> bool:
     """Whether modes, too, may not override calls."""
-    return modes.overriding == NOBODY
+    return modes.overriding == NONE
 
 
 def _is_torch_function_mode_enabled() -> bool:
     """Whether a mode is active."""
-    return modes.overriding != NOBODY and bool(modes.handlers)
+    return modes.overriding != NONE and bool(modes.handlers)
 
 
 def _len_torch_function_stack() -> int:

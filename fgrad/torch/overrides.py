@@ -17,7 +17,7 @@ from fgrad.mutable.context.torch_function.protocol import (
     ALL,
     HANDLER,
     Rule,
-    hand_over,
+    call_handlers,
     overloaded,
     overrides,
     watch,
@@ -107,7 +107,7 @@ def handle_torch_function(
     override = getattr(public_api, "override", None)
     if override is not None:
         name = override.name
-    return hand_over((public_api, tuple(map(type, arguments)), args, kwargs), arguments, name, True)
+    return call_handlers((public_api, tuple(map(type, arguments)), args, kwargs), arguments, name, True)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -178,7 +178,7 @@ class TorchFunctionMode(Scope):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
 
-    given = ITSELF
+    as_value = ITSELF
 
     def values(self) -> dict[str, Any]:
         watch.enter()
@@ -227,7 +227,7 @@ class _pop_mode_temporarily(Scope):
     """A context without the innermost mode, which it returns."""
 
     def values(self) -> dict[str, Any]:
-        self.given = modes.handlers[-1]
+        self.as_value = modes.handlers[-1]
         return {"handlers": modes.handlers[:-1]}
 
 

@@ -245,7 +245,7 @@ def overhead(layers: int, wanted: float, rounds: int) -> Row:
         step(x)
     programs = [program for held in step._compiled.programs.values() for program in held]
     program = max(programs, key=lambda each: each.calls)
-    execution, read = program.execution, program.call([x]).steady.others([x], None)
+    execution, read = program.execution, program.call([x]).steady.read_inputs([x], None)
     latest = deque([(jax.tree.map(jnp.copy, program.steady.owner.latest[0][0]), 0)], maxlen=1)
 
     def per_call(call: Callable[[], Any]) -> float:
@@ -255,7 +255,7 @@ def overhead(layers: int, wanted: float, rounds: int) -> Row:
         return (time.process_time() - start) / CALLS * 1e6
 
     pairs = [
-        (per_call(lambda: step(x)), per_call(lambda: execution.into(latest, 0, latest[0][0][0], read)))
+        (per_call(lambda: step(x)), per_call(lambda: execution.run_into(latest, 0, latest[0][0][0], read)))
         for _ in range(rounds)
     ]
     a, b = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))

@@ -31,7 +31,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         if leaf._level < modes.capture:
             raise RuntimeError(CAPTURED)
         if modes.capturing is not None:
-            modes.capturing.meet(leaf)
+            modes.capturing.lift_tensor(leaf)
     if (leaf._node if leaf._view is None else gradient_function(leaf)) is not None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:
@@ -40,15 +40,15 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     if not is_tracked(leaf):
         pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
     elif old is None:
-        made = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
+        accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, layout(leaf))
         now = object()
-        leaf._grad = made
+        leaf._grad = accumulated
         changes.fields = now
     elif not modes.grad:
         old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
     else:
-        made, now = apply(ADD, (old, grad)), object()
-        leaf._grad = made
+        accumulated, now = apply(ADD, (old, grad)), object()
+        leaf._grad = accumulated
         changes.fields = now
     hooks = leaf._post_accumulate_grad_hooks
     for hook in list(hooks.values()) if hooks else ():
@@ -68,23 +68,23 @@ def layout(leaf: Tensor) -> Ints:
     return g.strides if is_dense(g.sizes, g.strides) else contiguous_strides(g.sizes)
 
 
-def copied(grad: Tensor, strides: Ints) -> Tensor:
+def recorded_copy(grad: Tensor, strides: Ints) -> Tensor:
     """A differentiable ``.grad``: a new tensor holding a copy of the gradient."""
     target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
-    made = apply(COPY, (target, grad))
-    made._bump("copy_", None)
-    return made
+    copy = apply(COPY, (target, grad))
+    copy._bump("copy_", None)
+    return copy
 
 
-def kept(grad: Tensor, strides: Ints) -> Tensor:
+def moved_or_copied(grad: Tensor, strides: Ints) -> Tensor:
     """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
 
     Arrays are immutable, so the copy is just a new storage.
     """
     # references: two lists and two variables of the engine, the parameter, the argument below
     if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
-        given = grad._geometry_of()
-        if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
+        geometry = grad._geometry_of()
+        if all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True)):
             return alias(grad)
     return new_tensor(grad._waiting(), grad._type, strides)
 
@@ -101,16 +101,16 @@ def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tens
             continue
         type = edge[0].out_types[edge[1]]
         if grad._type is not type:
-            input_grads = [*input_grads[:i], fitted(node, i, grad, type), *input_grads[i + 1 :]]
+            input_grads = [*input_grads[:i], reduced(node, i, grad, type), *input_grads[i + 1 :]]
     return input_grads
 
 
-def fitted(node: Node, place: int, grad: Tensor, type: TensorType) -> Tensor:
+def reduced(node: Node, input_nr: int, grad: Tensor, type: TensorType) -> Tensor:
     shape = grad._type.shape
     if shape != type.shape:
         if not expands_to(type.shape, shape):
             raise RuntimeError(
-                f"Function {node.name()} returned an invalid gradient at index {place} - got {list(shape)} but "
+                f"Function {node.name()} returned an invalid gradient at index {input_nr} - got {list(shape)} but "
                 f"expected shape compatible with {list(type.shape)}"
             )
         grad = apply(SUM_TO, (grad,), (type.shape,))

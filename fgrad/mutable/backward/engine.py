@@ -49,18 +49,18 @@ class GraphTask:
         "captures",
         "needed",
         "callbacks",
-        "keep",
+        "retain_graph",
         "number",
         "node",
         "nodes",
         "notes",
         "source",
         "roots",
-        "held",
+        "released_at_end",
         "modes",
     )
 
-    def __init__(self, keep: bool):
+    def __init__(self, retain_graph: bool):
         self.buffers: dict[Node, list[Tensor | None]] = {}
         self.dependencies: dict[Node, int] = {}
         #: for ``inputs=``: (output number, place in the result) of what is captured at a node
@@ -68,7 +68,7 @@ class GraphTask:
         #: for ``inputs=``: the nodes that must run
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], Any]] = []
-        self.keep: bool = keep
+        self.retain_graph: bool = retain_graph
         self.number: int = next(_numbers)
         #: the user's line that called backward
         self.source: Any = here(3)
@@ -77,7 +77,7 @@ class GraphTask:
         self.nodes: set[Node] = set()
         #: where gradients start, and their initial values; in anomaly mode also the nodes to release at the end
         self.roots: Sequence[tuple[Edge, Tensor | None]] = ()
-        self.held: list[Node] = []
+        self.released_at_end: list[Node] = []
         #: the modes of the calling thread
         self.modes: dict[str, Any] = vars(modes)
         #: what multi-grad hooks note during this backward
@@ -163,7 +163,7 @@ def run_backward(
     finally:
         running.tasks = before  # before the first call here, after which a signal may be raised
         task.modes.update(grad=grad_mode, differentiated=differentiated)
-        for node in task.held:
+        for node in task.released_at_end:
             node.release(task.source)
     if fusible is not None:
         fusible.note()
@@ -222,32 +222,32 @@ def on_fresh_stack(run: Callable[[], list[Tensor | None]]) -> list[Tensor | None
 
 def count_dependencies(task: GraphTask, roots: Sequence[Node]) -> None:
     """How many edges lead to each node that can be reached."""
-    seen = set(roots)
-    stack = list(seen)
+    visited = set(roots)
+    stack = list(visited)
     dependencies = task.dependencies
     while stack:
         for edge in stack.pop().next_edges:
             if edge is not None:
                 following = edge[0]
                 dependencies[following] = dependencies.get(following, 0) + 1
-                if following not in seen:
-                    seen.add(following)
+                if following not in visited:
+                    visited.add(following)
                     stack.append(following)
-    task.nodes = seen
+    task.nodes = visited
 
 
 def find_needed(task: GraphTask, inputs: Sequence[Edge | None], accumulate: bool) -> None:
     """Find the nodes that lead to a requested edge, and what is captured at each."""
     captures: dict[Node, list[tuple[int, int]]] = {}
     needed: set[Node] = set()
-    for place, edge in enumerate(inputs):
+    for index, edge in enumerate(inputs):
         if edge is None:
             continue
         node, number = edge
         if accumulate:
             needed.add(node)
         else:
-            captures.setdefault(node, []).append((number, place))
+            captures.setdefault(node, []).append((number, index))
     targets = needed | set(captures)
     leading: dict[Node, list[Node]] = {}
     for node in task.nodes:
@@ -273,13 +273,13 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         old = buffer[number]
         if old is None:
             buffer[number] = grad
-        elif not modes.grad and is_ours(old):
+        elif not modes.grad and is_exclusive(old):
             old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))
 
 
-def is_ours(grad: Tensor) -> bool:
+def is_exclusive(grad: Tensor) -> bool:
     """Whether only the engine refers to a buffered gradient and its memory, so that the sum may be written in place.
 
     PyTorch does so too (torch/csrc/autograd/input_buffer.cpp); the versions of captured gradients show it.
@@ -298,8 +298,8 @@ def step(
     if not runs:
         grads = tensor_hooks(node, grads)
     if task.captures is not None and node in task.captures:
-        for number, place in task.captures[node]:
-            captured[place] = grads[number]
+        for number, index in task.captures[node]:
+            captured[index] = grads[number]
     if not runs:
         return None
     is_leaf = isinstance(node, AccumulateGrad)
@@ -325,26 +325,28 @@ def step(
         input_grads = validated(node, input_grads)
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
-            input_grads = asked_for(task, node, input_grads)
+            input_grads = requested_gradients(task, node, input_grads)
         input_grads = post_hooks(node, input_grads, grads)
     if unusual.on and modes.anomaly and modes.check_nan:
-        if not task.keep:
-            task.held.append(node)  # its saved values tell where a NaN comes from
+        if not task.retain_graph:
+            task.released_at_end.append(node)  # its saved values tell where a NaN comes from
         check_nan(task, node, input_grads)
-    elif not task.keep:
+    elif not task.retain_graph:
         node.release(task.source)
     return input_grads
 
 
-def asked_for(task: GraphTask, node: OperationNode, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def requested_gradients(
+    task: GraphTask, node: OperationNode, input_grads: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
     """The requested gradients only: PyTorch computes no others, and the node's hooks see None for the rest.
 
     Those of a sequence of tensors (``cat``) are computed all together.
     """
-    wanted = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
+    needed = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
     last = len(node.plan.operation.operands) - 1
-    wanted[last:] = [any(wanted[last:])] * len(wanted[last:])
-    return [g if w else None for g, w in zip(input_grads, wanted, strict=True)]
+    needed[last:] = [any(needed[last:])] * len(needed[last:])
+    return [g if w else None for g, w in zip(input_grads, needed, strict=True)]
 
 
 def check_nan(task: GraphTask, node: Node, input_grads: Sequence[Tensor | None]) -> None:

@@ -16,13 +16,13 @@ def order(roots: Sequence[Node]) -> list[Node]:
     for node in dict.fromkeys(roots):
         if not waiting.get(node):
             push(ready, node)
-    found: list[Node] = []
+    nodes: list[Node] = []
     while ready:
         node = heappop(ready).node
-        found.append(node)
+        nodes.append(node)
         for edge in node.next_edges:
             if edge is not None:
                 waiting[edge[0]] -= 1
                 if not waiting[edge[0]]:
                     push(ready, edge[0])
-    return found
+    return nodes

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.layout.gradient_views import MOVES, Motion
-from fgrad.mutable.operation.graph_operation import node_name, of_graph
+from fgrad.mutable.layout.gradient_views import MOVES, ViewChain
+from fgrad.mutable.operation.graph_operation import graph_operation, node_name
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.output_strides import elementwise, laid_out_in
@@ -36,21 +36,21 @@ _ELEMENTWISE = frozenset((
 
 def _of_primitive(op: Op, strides: Ints | None = None) -> Operation:
     """A primitive with its parameters as an operation, and the strides of its result if it is not row-major."""
-    found = op.derived.get(("torch", strides))
-    if found is None:
+    operation = op.derived.get(("torch", strides))
+    if operation is None:
         names = ("self", "other") if len(op.in_types) == 2 else ("self", "*tensors")
         outputs = ("result",) if len(op.out_types) == 1 else tuple([f"result{i}" for i in range(len(op.out_types))])
-        own: Any = elementwise if _goes_by_elements(op) else None
-        found = op.derived["torch", strides] = Operation(
+        elementwise_strides: Any = elementwise if _goes_by_elements(op) else None
+        operation = op.derived["torch", strides] = Operation(
             op.name,
             lambda *arrays: tuple(op.bind(list(arrays))),
             node_name(op),
             names,
             outputs=outputs,
-            computing=Computing(strides=own if strides is None else lambda operands, shape: strides),
+            computing=Computing(strides=elementwise_strides if strides is None else lambda operands, shape: strides),
             gradients=_of_product(op) if op.name == "dot_general" else GRADIENTS,
         )
-    return found
+    return operation
 
 
 def _goes_by_elements(op: Op) -> bool:
@@ -81,9 +81,9 @@ def _columns(types: Sequence[Any], shape: Ints) -> Ints:
 def tensor_of(value: Any) -> Tensor:
     """A constant as a tensor."""
     array = constant(value)
-    made = new_tensor(array, type_of(array))
-    made._wrapped_number = not array.ndim
-    return made
+    tensor = new_tensor(array, type_of(array))
+    tensor._wrapped_number = not array.ndim
+    return tensor
 
 
 def _elements(of: Const) -> Any:
@@ -104,20 +104,20 @@ def play(
     ``strides`` are those of the results that are not views, None for row-major.
     """
     results = frozenset(graph.outputs)
-    laid = dict(zip(graph.outputs, strides, strict=False))
+    strides_of = dict(zip(graph.outputs, strides, strict=False))
     values: list[Any] = [*operands, *(_beside_all(operands, tensor_of(_elements(c))) for c in graph.consts)]
     shared = set(gradients)
     for node in graph.nodes:
-        found = None
+        outputs = None
         if node.op.name in MOVES and node.inputs[0] in shared:
-            found = _views(node.op, values[node.inputs[0]])
-            if found is not None:
-                shared.update(range(len(values), len(values) + len(found)))
+            outputs = _views(node.op, values[node.inputs[0]])
+            if outputs is not None:
+                shared.update(range(len(values), len(values) + len(outputs)))
         elif node.op.name == "broadcast_in_dim" and len(values) not in results:
-            found = _views(node.op, values[node.inputs[0]])
-        if found is None:
-            found = apply(_of_primitive(node.op, laid.get(len(values))), [values[i] for i in node.inputs])
-        values.extend(found)
+            outputs = _views(node.op, values[node.inputs[0]])
+        if outputs is None:
+            outputs = apply(_of_primitive(node.op, strides_of.get(len(values))), [values[i] for i in node.inputs])
+        values.extend(outputs)
     return [values[i] for i in graph.outputs]
 
 
@@ -134,7 +134,7 @@ def _views(op: Op, tensor: Tensor) -> list[Tensor] | None:
 def _view_by_primitive(op: Op, k: int) -> ViewOperation:
     """A result of a primitive that moves no data, as a view operation."""
     return ViewOperation(
-        op.name, lambda array: op.bind([array])[k], node_name(op), ("self",), geometry=Motion(((op, k),))
+        op.name, lambda array: op.bind([array])[k], node_name(op), ("self",), geometry=ViewChain(((op, k),))
     )
 
 
@@ -142,7 +142,7 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
     """The requested gradients of a node, by recorded operations on its saved values and its results' gradients."""
     plan = node.plan
     if plan.operation.gradients.workspace:
-        reading, pullback = pullback, plan.recomputing_pullback(pullback.wanted)
+        reading, pullback = pullback, plan.recomputing_pullback(pullback.wrt)
         operands = _operands_of(pullback, reading, operands)
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
@@ -151,10 +151,10 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
         fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:
         strides = _of_fused if node.broadcasts_saved else None
-        return apply(of_graph(graph, f"{plan.operation.name}_backward", fused, strides), tensors)
+        return apply(graph_operation(graph, f"{plan.operation.name}_backward", fused, strides), tensors)
     first = len(tensors) - len(plan.inexact)
     played = play(graph, tensors, range(first, len(tensors)), pullback.strides)
-    return [_of_nothing(found, tensors) for found in played]
+    return [_of_nothing(result, tensors) for result in played]
 
 
 def _operands_of(pullback: Pullback, other: Pullback, operands: Sequence[Any]) -> list[Any]:
@@ -173,12 +173,12 @@ def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
 
 
-def _of_nothing(found: Tensor, operands: Sequence[Tensor]) -> Tensor:
+def _of_nothing(gradient: Tensor, operands: Sequence[Tensor]) -> Tensor:
     """A gradient that in PyTorch depends on all that its formula reads, even on tensors without elements.
 
     For our rules, scattering nothing over zeros is a constant.
     """
     for x in operands:
-        if not x._type.numel and x._type.inexact and is_tracked(x) and not is_tracked(found):
-            return apply(_TIED, (found, x))
-    return found
+        if not x._type.numel and x._type.inexact and is_tracked(x) and not is_tracked(gradient):
+            return apply(_TIED, (gradient, x))
+    return gradient

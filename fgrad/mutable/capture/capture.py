@@ -5,22 +5,21 @@ Nothing in a tensor is really mutated: an operation on a tensor that holds a tra
 traced value.  So a function that makes tensors, writes into views of them and calls ``backward`` is, run on traced
 values, a pure function of those values.  State from outside is discovered as follows:
 
-- A tensor from outside is *met* when the walk finds it (NOTE [The world of a function]), or else when an operation or
-  ``backward`` is about to read or write it.  Then its storage is given a traced value, an input of the graph, and what
-  the storage, its counter and the tensor's own fields were is noted.  Operations ask inside a level anyway
-  (``modes.level``, NOTE [Levels]), and tensors made inside bear that level: outside of a capture nothing is asked that
-  was not asked before, and inside nobody takes an old tensor for a new one.
-- A stream of random numbers is met when numbers are drawn from it, or its state is read or set (by a seed, by
-  ``checkpoint``).  Its state is an input; a draw is an operation that gives numbers and the next state, and a state
-  that is read or set is a traced value like others.  The stream itself stays where it is.  One that is made inside
-  begins with a constant.
-- When the function has returned, a storage that holds another value than its input was written.  A second walk finds
-  what was made: a first ``.grad``, an optimiser's state.  These are outputs.
+- A tensor from outside is *lifted* when the walk finds it (NOTE [What a function can reach]), or else when an operation
+  or ``backward`` is about to read or write it: its storage gets a traced value, an input of the graph, and the old
+  contents of the storage, its counter and the tensor's fields are remembered.  Operations ask inside a level anyway
+  (``modes.level``, NOTE [Levels]), and tensors made inside bear that level; so nothing extra is asked outside of a
+  capture, and inside no old tensor is taken for a new one.
+- A generator of random numbers is lifted when numbers are drawn from it, or its state is read or set (by a seed, by
+  ``checkpoint``).  Its state is an input; a draw is an operation that gives numbers and the next state.  The generator
+  itself does not advance.  One that is made inside begins with a constant.
+- When the function has returned, a storage that holds another value than its input has been written.  A second walk
+  finds what was created: a first ``.grad``, an optimiser's state.  These are outputs.
 
-Then everything is put back: storages, counters, fields, containers, streams.  So an error in the middle leaves nothing
-behind, and capturing changes nothing.  Who wants the effects (a compiled call) carries them out with the values that
-the program gives.  Only Python's own effects outside of the world (a file, a global of another module) are as they are.
-Where a call turns out to be no program, a capture can go on in pieces instead, for good (NOTE [Pieces]).
+Then everything is restored: storages, counters, fields, containers, generators.  So an error in the middle leaves
+nothing behind, and capturing changes nothing.  Whoever wants the effects (a compiled call) applies them with the values
+that the program gives.  Only Python's own effects on what the walk does not see (a file, a global of another module)
+remain.  A call that turns out not to be one program can continue in pieces, with real effects (NOTE [Pieces]).
 """
 
 import itertools
@@ -30,10 +29,10 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.draws import draw_graph, tried
-from fgrad.mutable.capture.pieces import LiveTape, MadeInside, Pieces
+from fgrad.mutable.capture.draws import draw_graph, trial_draw
+from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
+from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.tape import Tape
-from fgrad.mutable.capture.world import Place, World
 from fgrad.mutable.context.modes import Scope, modes
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -43,17 +42,17 @@ from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here
 
-NOT_HERE = "torch.capture: {} cannot be captured as an input of a graph: it {}."
+UNSUPPORTED_INPUT = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
 
 @define(eq=False)
-class Cell:
-    """A storage from outside: its original value, and the input that stands for it."""
+class StorageInput:
+    """A storage from outside: its original array, and the traced input that stands for it."""
 
     storage: Storage
     array: Any
     input: Any
-    place: Place
+    location: Location
     #: the other fields that a resize changes
     layout: tuple[Any, ...]
 
@@ -62,63 +61,63 @@ class Cell:
         return self.storage.array
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         return self.storage.array is not self.input
 
 
 @define(eq=False)
-class Stream:
-    """A random stream from outside: its original state and its current, traced one."""
+class GeneratorInput:
+    """A random generator from outside: its original state and its current, traced one."""
 
-    source: Any
+    generator: Any
     state: Any
     input: Any
     value: Any
-    place: Place
+    location: Location
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         return self.value is not self.input
 
 
 @define(eq=False)
-class Drawn:
+class DrawInput:
     """Random numbers drawn before the graph runs, and the function's draw that gives them."""
 
     draw: Callable[..., np.ndarray]
-    sources: tuple[Any, ...]
+    generators: tuple[Any, ...]
     input: Any
-    place: Place
+    location: Location
 
-    written: ClassVar[bool] = False
+    is_written: ClassVar[bool] = False
 
 
 @define(eq=False)
-class Number:
-    """A Python number from outside that an operation reads: where it is held, in a dict or in a tuple of a dict."""
+class NumberInput:
+    """A Python number from outside that an operation reads, and what holds it: a dict, or a tuple in a dict."""
 
     holder: Any
     key: Any
     value: float
     input: Any
-    place: Place
+    location: Location
 
-    written: ClassVar[bool] = False
+    is_written: ClassVar[bool] = False
 
 
 @frozen
-class Elements:
+class TupleElements:
     """The elements of a tuple in a dict, readable and writable."""
 
     holder: dict[Any, Any]
     key: Any
 
-    def __getitem__(self, place: int) -> Any:
-        return self.holder[self.key][place]
+    def __getitem__(self, index: int) -> Any:
+        return self.holder[self.key][index]
 
-    def __setitem__(self, place: int, value: Any) -> None:
-        held = self.holder[self.key]
-        self.holder[self.key] = (*held[:place], value, *held[place + 1 :])
+    def __setitem__(self, index: int, value: Any) -> None:
+        elements = self.holder[self.key]
+        self.holder[self.key] = (*elements[:index], value, *elements[index + 1 :])
 
 
 @define(eq=False)
@@ -127,186 +126,185 @@ class Capture:
 
     Attributes:
       tape: what was recorded.
-      world: what the function could reach before.
-      cells: the storages that were met.
-      counters: the version counters that were met, with what they said.
-      streams: the streams that were drawn from, or whose states were read or set.
-      begun: the streams that were made inside, which are no inputs.
+      snapshot: what the function could reach before.
+      storages: the lifted storages.
+      counters: the version counters of lifted tensors, with their original values and writes.
+      generators: the generators that were drawn from, or whose states were read or set.
+      local_generators: those made inside, whose states are not inputs.
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
-      ahead: whether random numbers without traced parameters are inputs, drawn before the graph runs.
-      draws_ahead: these draws, in order.
-      effects: the function's Python side effects, which no graph can express.
-      made: the tensors that were made inside, and their storages.
+      draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
+      early_draws: these draws, in order.
+      side_effects: the function's Python side effects, which no graph can express.
+      created: the tensors made inside, and their storages.
       breakable: whether the call may continue in pieces when it asks for a number (NOTE [Pieces]).
       pieces: the rest of the call, in pieces.
       trial: whether everything is restored in that case, too.
     """
 
-    world: World
+    snapshot: Snapshot
     tape: Tape = field(factory=Tape)
-    cells: dict[Storage, Cell] = field(factory=dict)
+    storages: dict[Storage, StorageInput] = field(factory=dict)
     counters: dict[VersionCounter, tuple[int, Any]] = field(factory=dict)
-    streams: dict[Any, Stream] = field(factory=dict)
-    begun: dict[Any, Stream] = field(factory=dict)
-    numbers: dict[tuple[int, Any, int | None], Number] = field(factory=dict)
-    ahead: bool = False
-    draws_ahead: list[Drawn] = field(factory=list)
-    effects: list[str] = field(factory=list)
-    made: MadeInside = field(factory=MadeInside)
+    generators: dict[Any, GeneratorInput] = field(factory=dict)
+    local_generators: dict[Any, GeneratorInput] = field(factory=dict)
+    numbers: dict[tuple[int, Any, int | None], NumberInput] = field(factory=dict)
+    draws_early: bool = False
+    early_draws: list[DrawInput] = field(factory=list)
+    side_effects: list[str] = field(factory=list)
+    created: CreatedTensors = field(factory=CreatedTensors)
     breakable: bool = False
     pieces: Pieces | None = None
     trial: bool = False
     level: int = field(factory=next_level)
-    #: the streams used by the draw being tried out, with their original states
-    drawing: dict[Any, Any] | None = None
+    #: the generators used by the draw being tried out, with their original states
+    trial_states: dict[Any, Any] | None = None
     _unnamed: Any = field(factory=itertools.count)
 
     # -- tensors from outside ----------------------------------------------------------------------------------------
 
-    def meet(self, tensor: Tensor) -> None:
-        """Make a tensor from outside an input, the first time it is met."""
+    def lift_tensor(self, tensor: Tensor) -> None:
+        """Make a tensor from outside an input of the graph, the first time it is read or written."""
         if tensor._level >= self.level:
             return
-        if tensor not in self.world.tensors:
-            if tensor._storage in self.cells:
-                return  # a handle made inside, by detach() or as a view: it has the level of the other tensor
-            self.reach(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
+        if tensor not in self.snapshot.tensors:
+            if tensor._storage in self.storages:
+                return  # made inside by detach() or as a view, so it has the level of the other tensor
+            self.lift_reachable(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
         counter = tensor._counter
         if counter not in self.counters:
             self.counters[counter] = counter.value, None if counter.writes is None else counter.writes.copy()
         storage = tensor._storage
-        if storage in self.cells:
+        if storage in self.storages:
             return
-        array, place = storage.array, self.world.tensors[tensor]
+        array, location = storage.array, self.snapshot.tensors[tensor]
         if getattr(array, "_trace", None) is self.tape:
-            return  # the tensor has been given a storage made inside
+            return  # the tensor got a storage made inside
         layout = storage.strides, storage.home
         if self.pieces is not None:
-            self.cells[storage] = Cell(storage, array, None, place, layout)
+            self.storages[storage] = StorageInput(storage, array, None, location, layout)
             return
         if is_abstract(array) and not isinstance(array, Tracer):
-            raise RuntimeError(NOT_HERE.format(place.path, "is on the device meta, or mapped"))
+            raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is on the device meta, or mapped"))
         if place_of(array) != CPU:
-            raise RuntimeError(NOT_HERE.format(place.path, "is not on the CPU"))
+            raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is not on the CPU"))
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
-        self.cells[storage] = Cell(storage, array, traced, place, layout)
+        self.storages[storage] = StorageInput(storage, array, traced, location, layout)
         storage.array = traced
 
-    def note(self, tensor: Tensor) -> None:
+    def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
-        self.made.note(tensor)
+        self.created.note_created(tensor)
 
-    def shown(self, value: Any) -> Any:
-        """The value of memory exported to NumPy: no number is known here."""
+    def exported_value(self, value: Any) -> Any:
+        """The value of memory exported to NumPy: still traced, as no number is known here."""
         return value
 
-    def reach(self, value: Any, name: str) -> None:
-        """Meet an object that the walk has not found, and everything it holds."""
-        known = len(self.world.tensors)
-        self.world.walk([(Place(name, (name,)), value)])
-        for found in [*self.world.tensors][known:]:
-            self.meet(found)
+    def lift_reachable(self, value: Any, name: str) -> None:
+        """Lift an object that the walk has not found, and everything it holds."""
+        count = len(self.snapshot.tensors)
+        self.snapshot.walk([(Location(name, (name,)), value)])
+        for tensor in [*self.snapshot.tensors][count:]:
+            self.lift_tensor(tensor)
 
-    def operands(self, operands: Iterable[Any]) -> None:
-        """Meet those operands of an operation that come from outside."""
+    def lift_operands(self, operands: Iterable[Any]) -> None:
+        """Lift those operands of an operation that come from outside."""
         for x in operands:
             if isinstance(x, Tensor) and x._level < self.level:
-                self.meet(x)
+                self.lift_tensor(x)
 
-    def effect(self, what: str) -> None:
+    def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""
-        self.effects.append(what)
+        self.side_effects.append(what)
 
     # -- Python numbers ----------------------------------------------------------------------------------------------
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
-        """The value of a dict from outside under a key; floats and tuples of floats as tensors that are inputs."""
+        """The value under a key of a dict from outside; floats, alone or in a tuple, become tensors that are inputs."""
         value = holder[key]
-        _, before = self.world.containers.get(id(holder), (None, {}))
+        _, before = self.snapshot.containers.get(id(holder), (None, {}))
         if before.get(key) is not value:
-            return value  # the function made it itself
-        place = self.world.objects[id(holder)][0].item(key)
+            return value  # set by the function itself
+        location = self.snapshot.objects[id(holder)][0].item(key)
         if value.__class__ is float:
-            return self._number((id(holder), key, None), holder, key, place)
+            return self._number((id(holder), key, None), holder, key, location)
         if value.__class__ is tuple and all(x.__class__ is float for x in value):
-            elements = Elements(holder, key)
-            return tuple([self._number((id(holder), key, i), elements, i, place.item(i)) for i in range(len(value))])
+            elements = TupleElements(holder, key)
+            return tuple([self._number((id(holder), key, i), elements, i, location.item(i)) for i in range(len(value))])
         return value
 
-    def _number(self, known: tuple[int, Any, int | None], holder: Any, key: Any, place: Place) -> Tensor:
-        found = self.numbers.get(known)
-        if found is None:
+    def _number(self, slot: tuple[int, Any, int | None], holder: Any, key: Any, location: Location) -> Tensor:
+        entry = self.numbers.get(slot)
+        if entry is None:
             traced = self.tape.input(NUMBER_TYPES[float].array)
-            found = self.numbers[known] = Number(holder, key, holder[key], traced, place)
-        return new_tensor(found.input, type_of(found.input))
+            entry = self.numbers[slot] = NumberInput(holder, key, holder[key], traced, location)
+        return new_tensor(entry.input, type_of(entry.input))
 
     # -- random numbers ----------------------------------------------------------------------------------------------
 
-    def draws(self, source: Any) -> None:
-        """Note that numbers are about to be drawn from a stream, or that Python reads its state.
+    def note_draw(self, generator: Any) -> None:
+        """Note that numbers are about to be drawn from a generator, or that Python reads its state.
 
         Raises:
-          RuntimeError: they are not drawn by an operation, so they would be the same at every run.
+          RuntimeError: no operation draws them, so they would be the same at every run.
         """
-        if self.drawing is None and self.breakable:
+        if self.trial_states is None and self.breakable:
             raw = here()
             at = "an unknown line" if raw is None else Source(*raw)
-            self.go_on(f"Random numbers, or the state of their stream, come into Python at {at}.")
+            self.continue_in_pieces(f"Random numbers, or the state of a generator, are read into Python at {at}.")
             return
-        if self.drawing is None:
+        if self.trial_states is None:
             raise RuntimeError(
-                "torch.capture: random numbers are drawn into Python here, or the state of their stream is read into "
-                "it, where they would be constants of the graph. Draw them outside of the function and pass them as "
-                "an argument."
+                "torch.capture: random numbers, or the state of a generator, are read into Python here, and would be "
+                "constants of the graph. Draw them outside of the function and pass them as an argument."
             )
-        if source not in self.drawing:
-            self.drawing[source] = source.saved()
+        if generator not in self.trial_states:
+            self.trial_states[generator] = generator.saved()
 
-    def drawn(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
-        """The traced result of ``draw`` for arrays: an operation on the states of the streams it uses."""
-        sample, drawn = tried(self, draw, parameters)
-        if not drawn:
+    def draw(self, draw: Callable[..., np.ndarray], *parameters: Any) -> Any:
+        """The traced result of ``draw`` for arrays: an operation on the states of the generators it uses."""
+        sample, used = trial_draw(self, draw, parameters)
+        if not used:
             return sample
         if (
-            self.ahead
+            self.draws_early
             and not parameters
-            and not any(source in self.streams or source in self.begun for source in drawn)
+            and not any(generator in self.generators or generator in self.local_generators for generator in used)
         ):
             traced = self.tape.input(array_type(sample.shape, sample.dtype))
-            self.draws_ahead.append(Drawn(draw, drawn, traced, Place("drawn", ("drawn",))))
+            self.early_draws.append(DrawInput(draw, used, traced, Location("drawn", ("drawn",))))
             return traced
-        streams = [self.stream(source) for source in drawn]
-        graph = draw_graph(draw, drawn, parameters, sample)
-        value, *states = self.tape.splice(graph, [*parameters, *(stream.value for stream in streams)])
-        for stream, state in zip(streams, states, strict=True):
-            stream.value = state
+        inputs = [self.generator(generator) for generator in used]
+        graph = draw_graph(draw, used, parameters, sample)
+        value, *states = self.tape.splice(graph, [*parameters, *(each.value for each in inputs)])
+        for each, state in zip(inputs, states, strict=True):
+            each.value = state
         return value
 
-    def begin(self, source: Any) -> None:
-        """Note a stream made inside: its state is not an input."""
-        state = constant(source.saved())
-        self.begun[source] = Stream(source, state, state, state, Place("generator", ("generator",)))
+    def add_local_generator(self, generator: Any) -> None:
+        """Note a generator made inside: its state is not an input."""
+        state = constant(generator.saved())
+        location = Location("generator", ("generator",))
+        self.local_generators[generator] = GeneratorInput(generator, state, state, state, location)
 
-    def state(self, source: Any) -> Any:
-        """The traced state of a stream."""
-        return self.stream(source).value
+    def generator_state(self, generator: Any) -> Any:
+        """The traced state of a generator."""
+        return self.generator(generator).value
 
-    def set_state(self, source: Any, state: Any) -> None:
-        """Set a stream's state, to a traced one or to one that is the same at each run."""
-        stream = self.stream(source)
-        stream.value = state
-        if source in self.begun and not isinstance(state, Tracer):
-            source.restore(np.ascontiguousarray(state))  # where a later call begins, if the stream outlives this one
+    def set_generator_state(self, generator: Any, state: Any) -> None:
+        """Set a generator's state, to a traced one or to one that is the same at each run."""
+        self.generator(generator).value = state
+        if generator in self.local_generators and not isinstance(state, Tracer):
+            generator.restore(np.ascontiguousarray(state))  # the generator may outlive this call
 
-    def stream(self, source: Any) -> Stream:
-        """A stream; if it is from outside, its state becomes an input the first time it is met."""
-        found = self.begun.get(source) or self.streams.get(source)
-        if found is None:
-            state = source.saved()
+    def generator(self, generator: Any) -> GeneratorInput:
+        """The entry of a generator; one from outside becomes an input the first time."""
+        entry = self.local_generators.get(generator) or self.generators.get(generator)
+        if entry is None:
+            state = generator.saved()
             traced = self.tape.input(array_type(state.shape, state.dtype))
-            place = self.world.streams.get(source, Place("generator", ("generator",)))
-            found = self.streams[source] = Stream(source, state, traced, traced, place)
-        return found
+            location = self.snapshot.generators.get(generator, Location("generator", ("generator",)))
+            entry = self.generators[generator] = GeneratorInput(generator, state, traced, traced, location)
+        return entry
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -316,69 +314,71 @@ class Capture:
         Raises:
           CaptureError: it asked for a number.
         """
-        self.tape.asked = self._asked
-        for tensor in list(self.world.tensors):
-            self.meet(tensor)
+        self.tape.concrete_value = self._concrete
+        for tensor in list(self.snapshot.tensors):
+            self.lift_tensor(tensor)
         try:
-            return self.inside(function, *args, **kwargs)
+            return self.call_traced(function, *args, **kwargs)
         finally:
             if self.pieces is not None:
                 self.pieces.finish()
 
-    def inside(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def call_traced(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as part of the capture."""
         with _Inside(self):
             return function(*args, **kwargs)
 
-    def _asked(self, number: int) -> Any:
+    def _concrete(self, number: int) -> Any:
         error = self.tape.refusal(number)
         if self.breakable:
-            return self.go_on(str(error)).value_of(number)
-        self.effect(str(error))  # in case the function catches it
+            return self.continue_in_pieces(str(error)).value_of(number)
+        self.note_side_effect(str(error))  # in case the function catches it
         raise error
 
-    def refused(self, reason: str) -> CaptureError:
+    def refusal(self, reason: str) -> CaptureError:
         """The error for something that no graph can express."""
-        self.effect(reason)
+        self.note_side_effect(reason)
         return CaptureError(reason)
 
-    def go_on(self, reason: str) -> Pieces:
+    def continue_in_pieces(self, reason: str) -> Pieces:
         """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(tape, breaks=[reason], made=self.made, noting=self.meet if self.trial else None)
+        pieces = self.pieces = Pieces(
+            tape, breaks=[reason], created=self.created, on_lift=self.lift_tensor if self.trial else None
+        )
         if modes.capturing is self:
             modes.capturing = pieces
-        for cell in self.cells.values():
-            tape.known[cell.input.number] = cell.array
-            pieces.storages[cell.storage] = cell.input
+        for each in self.storages.values():
+            tape.known[each.input.number] = each.array
+            pieces.storages[each.storage] = each.input
         for number in self.numbers.values():
             tape.known[number.input.number] = np.asarray(number.value)
-        for drawn in self.draws_ahead:
-            tape.known[drawn.input.number] = np.ascontiguousarray(drawn.draw(()))
-        for stream in self.streams.values():
-            tape.known[stream.input.number] = stream.source.saved()
-        moved = [stream for stream in (*self.streams.values(), *self.begun.values()) if stream.written]
-        if moved:
+        for draw in self.early_draws:
+            tape.known[draw.input.number] = np.ascontiguousarray(draw.draw(()))
+        for each in self.generators.values():
+            tape.known[each.input.number] = each.generator.saved()
+        advanced = [each for each in (*self.generators.values(), *self.local_generators.values()) if each.is_written]
+        if advanced:
             pieces.run()
-            for stream in moved:
-                pieces.set_state(stream.source, stream.value)
+            for each in advanced:
+                pieces.set_generator_state(each.generator, each.value)
         return pieces
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore everything from outside, and end the recording."""
         self.tape.open = False
-        for cell in self.cells.values():
-            cell.storage.strides, cell.storage.home = cell.layout
-            cell.storage.array = cell.array
+        for each in self.storages.values():
+            each.storage.strides, each.storage.home = each.layout
+            each.storage.array = each.array
         for counter, (value, writes) in self.counters.items():
             counter.value, counter.writes = value, writes
-        self.world.put_back()
+        self.snapshot.restore()
 
-    def let_go(self) -> None:
-        """Drop all references to what was met: traced values, which a program keeps, lead here."""
-        self.world = World()
-        for met in (self.cells, self.counters, self.streams, self.begun, self.numbers):
-            met.clear()
+    def clear(self) -> None:
+        """Drop all references to what was lifted: traced values, which a program keeps, lead here."""
+        self.snapshot = Snapshot()
+        for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
+            entries.clear()
 
 
 class _Inside(Scope):

@@ -1,8 +1,7 @@
-"""Draws of random numbers as operations: from the states of streams to numbers and the next states.
+"""Draws of random numbers as operations: from the states of generators to numbers and the next states.
 
-The numbers are those that the streams would give.  A stream whose generator is arithmetic is lent a traced state.
-A draw whose consumption depends on the numbers (rejection) is a host callback, in which the stream is lent the real
-state.
+The numbers are those that the generators would give.  A draw that is pure arithmetic runs on traced states.  One whose
+consumption depends on the numbers (rejection) is a host callback, in which the generators get the real states.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +18,16 @@ from fgrad.mutable.values.evaluation import array_type, recorded
 from fgrad.seam import Graph, ShapedArray
 
 
-class OnHost(Exception):
+class NeedsConcrete(Exception):
     """A draw needs concrete numbers: how many words it consumes depends on their values."""
 
 
 def draw_key(draw: Any) -> Any:
-    """What draws that give the same numbers for the same states have in common: the code, and what it closes over."""
+    """Equal for draws that give the same numbers for the same states: their code, and what it closes over."""
     if not isinstance(draw, FunctionType):
         return draw
-    held = tuple([_hashable(cell.cell_contents) for cell in draw.__closure__ or ()])
-    return draw.__code__, held, _hashable(draw.__defaults__)
+    closure = tuple([_hashable(cell.cell_contents) for cell in draw.__closure__ or ()])
+    return draw.__code__, closure, _hashable(draw.__defaults__)
 
 
 def _hashable(value: Any) -> Any:
@@ -45,70 +44,72 @@ def _hashable(value: Any) -> Any:
 
 @frozen
 class Draw:
-    """A draw from some streams, given their states; equal draws give the same numbers."""
+    """A draw from some generators, given their states; equal draws give the same numbers."""
 
     key: Any
     draw: Callable[..., np.ndarray] = field(eq=False)
-    sources: tuple[Any, ...]
+    generators: tuple[Any, ...]
     #: whether the draw takes arrays of parameters
-    takes: bool
+    has_parameters: bool
 
     def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        """The numbers and the next states, as the streams themselves give them."""
-        count = len(arrays) - len(self.sources)
-        given, states = [np.asarray(x) for x in arrays[:count]], [np.asarray(x) for x in arrays[count:]]
+        """The numbers and the next states, as the generators themselves give them."""
+        count = len(arrays) - len(self.generators)
+        parameters, states = [np.asarray(x) for x in arrays[:count]], [np.asarray(x) for x in arrays[count:]]
         with ExitStack() as locks:
-            for source in self.sources:
-                locks.enter_context(source.lock)
-            held = [source.saved() for source in self.sources]
+            for generator in self.generators:
+                locks.enter_context(generator.lock)
+            saved = [generator.saved() for generator in self.generators]
             try:
-                for source, state in zip(self.sources, states, strict=True):
-                    source.restore(np.ascontiguousarray(state))
-                value = self.draw(*given) if self.takes else self.draw(())
-                return np.ascontiguousarray(value), *[source.saved() for source in self.sources]
+                for generator, state in zip(self.generators, states, strict=True):
+                    generator.restore(np.ascontiguousarray(state))
+                value = self.draw(*parameters) if self.has_parameters else self.draw(())
+                return np.ascontiguousarray(value), *[generator.saved() for generator in self.generators]
             finally:
-                for source, state in zip(self.sources, held, strict=True):
-                    source.restore(state)
+                for generator, state in zip(self.generators, saved, strict=True):
+                    generator.restore(state)
 
     def graph(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
         """The graph of a draw: arithmetic on the states or, if it needs concrete numbers, one host callback."""
-        states = [array_type(state.shape, state.dtype) for state in (source.saved() for source in self.sources)]
+        states = [generator.saved() for generator in self.generators]
+        types = [*types, *[array_type(state.shape, state.dtype) for state in states]]
         try:
-            return recorded(self._arithmetic, [*types, *states])
-        except OnHost:
-            return self._called([*types, *states], sample)
+            return recorded(self._arithmetic, types)
+        except NeedsConcrete:
+            return self._callback(types, sample)
 
     def _arithmetic(self, *arrays: Any) -> list[Any]:
-        """The draw by generators written as operations on arrays: see NOTE [Draws in a program]."""
-        count = len(arrays) - len(self.sources)
-        with ExitStack() as lent:
-            engines = [lent.enter_context(s.lent(state)) for s, state in zip(self.sources, arrays[count:], strict=True)]
-            value = self.draw(*arrays[:count]) if self.takes else self.draw(())
+        """The draw as operations on arrays: see NOTE [Draws in a program]."""
+        count = len(arrays) - len(self.generators)
+        with ExitStack() as contexts:
+            pairs = zip(self.generators, arrays[count:], strict=True)
+            engines = [contexts.enter_context(generator.lent(state)) for generator, state in pairs]
+            value = self.draw(*arrays[:count]) if self.has_parameters else self.draw(())
             return [value, *[engine.state for engine in engines]]
 
-    def _called(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
-        """The graph of one host callback.  It passes bytes, for JAX would narrow 64-bit values to 32 bits."""
-        outs = [sample, *[source.saved() for source in self.sources]]
+    def _callback(self, types: Sequence[ShapedArray], sample: np.ndarray) -> Graph:
+        """The graph of one host callback.  It passes bytes, as JAX would narrow 64-bit values to 32 bits."""
+        outs = [sample, *[generator.saved() for generator in self.generators]]
         shapes = [jax.ShapeDtypeStruct((x.nbytes,), np.uint8) for x in outs]
 
         def call(*flat: Any) -> list[Any]:
-            given = [_traced_bytes(x) for x in flat]
-            found = jax.pure_callback(OfBytes(self, tuple(types)), shapes, *given, vmap_method="sequential")
-            return [_from_bytes(x, like) for x, like in zip(found, outs, strict=True)]
+            buffers = [_traced_bytes(x) for x in flat]
+            outputs = jax.pure_callback(DrawOfBytes(self, tuple(types)), shapes, *buffers, vmap_method="sequential")
+            return [_from_bytes(x, like) for x, like in zip(outputs, outs, strict=True)]
 
         return recorded(call, types)
 
 
 @frozen
-class OfBytes:
+class DrawOfBytes:
     """A draw whose arrays are passed as bytes."""
 
     draw: Draw
     types: tuple[ShapedArray, ...]
 
     def __call__(self, *flat: Any) -> list[np.ndarray]:
-        given = [np.asarray(x).view(t.dtype).reshape(t.shape) for x, t in zip(flat, self.types, strict=True)]
-        return [_bytes_of(x) for x in self.draw(*given)]
+        arrays = [np.asarray(x).view(t.dtype).reshape(t.shape) for x, t in zip(flat, self.types, strict=True)]
+        return [_bytes_of(x) for x in self.draw(*arrays)]
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
@@ -127,21 +128,21 @@ def _from_bytes(flat: Any, like: np.ndarray) -> Any:
     return lax.bitcast_convert_type(flat.reshape(like.shape if size == 1 else (*like.shape, size)), like.dtype)
 
 
-def tried(capturing: Any, draw: Callable[..., np.ndarray], parameters: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """The result of a draw, for its type, and the streams it draws from, whose states are restored."""
-    before, capturing.drawing = capturing.drawing, {}
+def trial_draw(capture: Any, draw: Callable[..., np.ndarray], parameters: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The result of a draw, for its type, and the generators it draws from, whose states are restored."""
+    before, capture.trial_states = capture.trial_states, {}
     try:
         sample = draw(*[np.ones(p.shape, p.dtype) for p in parameters]) if parameters else draw(())
     finally:
-        drawn, capturing.drawing = capturing.drawing, before
-        for source, state in drawn.items():
-            source.restore(state)
-    return sample, tuple(drawn)
+        states, capture.trial_states = capture.trial_states, before
+        for generator, state in states.items():
+            generator.restore(state)
+    return sample, tuple(states)
 
 
 def draw_graph(
-    draw: Callable[..., np.ndarray], sources: tuple[Any, ...], parameters: Sequence[Any], sample: np.ndarray
+    draw: Callable[..., np.ndarray], generators: tuple[Any, ...], parameters: Sequence[Any], sample: np.ndarray
 ) -> Graph:
-    """A draw as an operation on arrays of parameters and the states of the streams."""
-    function = Draw(draw_key(draw), draw, sources, bool(parameters))
+    """A draw as an operation on arrays of parameters and the states of the generators."""
+    function = Draw(draw_key(draw), draw, generators, bool(parameters))
     return function.graph([array_type(tuple(p.shape), p.dtype) for p in parameters], sample)

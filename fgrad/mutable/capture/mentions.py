@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import frozen
 
-#: functions that look attributes up by strings
+#: names through which attributes are looked up as strings
 _BY_STRINGS = frozenset(("getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller", "vars", "__dict__"))
 
 
@@ -16,10 +16,10 @@ class Mentions:
     """The names in the code of a function, and of the functions inside it.
 
     Attributes:
-      names: all of them, as they come.
+      names: all of them, in order.
       read: those that may be attributes.
       called: those that may be attributes and are called at once, as in ``x.step()``: methods, not data.
-      imported: the modules that are imported there.
+      imported: the imported modules.
     """
 
     names: tuple[str, ...]
@@ -30,10 +30,10 @@ class Mentions:
     @staticmethod
     def of(code: CodeType) -> "Mentions":
         """The names that some code mentions."""
-        found = _mentions.get(code)
-        if found is None:
-            found = _mentions[code] = _mentioned(code)
-        return found
+        mentions = _mentions.get(code)
+        if mentions is None:
+            mentions = _mentions[code] = _mentioned(code)
+        return mentions
 
 
 #: by code object, weakly
@@ -47,32 +47,32 @@ def _mentioned(code: CodeType) -> Mentions:
     imported: set[str] = set()
     for each in _codes(code):
         names += each.co_names
-        own = set(each.co_names)
-        known: set[str] = set()  # whether all uses are calls
-        others: set[str] = set()
-        for line in dis.get_instructions(each):
-            if line.opcode not in dis.hasname:
+        code_names = set(each.co_names)
+        only_called: set[str] = set()
+        otherwise_used: set[str] = set()
+        for instruction in dis.get_instructions(each):
+            if instruction.opcode not in dis.hasname:
                 continue
-            if line.opname == "IMPORT_NAME":
-                imported.add(line.argval)
-            if line.opname == "LOAD_GLOBAL":
-                known.add(line.argval)
-            elif _is_call(line):
-                known.add(line.argval)
-                called.add(line.argval)
+            if instruction.opname == "IMPORT_NAME":
+                imported.add(instruction.argval)
+            if instruction.opname == "LOAD_GLOBAL":
+                only_called.add(instruction.argval)
+            elif _is_call(instruction):
+                only_called.add(instruction.argval)
+                called.add(instruction.argval)
             else:
-                others.add(line.argval)
-        read |= own - (known - others)
-        if own & _BY_STRINGS:
+                otherwise_used.add(instruction.argval)
+        read |= code_names - (only_called - otherwise_used)
+        if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
     return Mentions(tuple(dict.fromkeys(names)), frozenset(read), frozenset(called), frozenset(imported))
 
 
-def _is_call(line: dis.Instruction) -> bool:
+def _is_call(instruction: dis.Instruction) -> bool:
     """Whether an instruction looks up a method that is called next."""
-    if line.opname == "LOAD_METHOD":
+    if instruction.opname == "LOAD_METHOD":
         return True
-    return line.opname == "LOAD_ATTR" and "NULL|self" in line.argrepr
+    return instruction.opname == "LOAD_ATTR" and "NULL|self" in instruction.argrepr
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 #: the fields that an operation looks at only if ``unusual.on``
-_ASKED = frozenset(
+_UNUSUAL = frozenset(
     ("level", "interceptor", "dual_level", "inference", "capturing", "anomaly", "snapshot", "release", "saved_hooks")
 )
 
@@ -83,11 +83,11 @@ class Modes(threading.local):
     pushed: tuple[bool, ...] = ()
     #: how many open blocks set fields that ``Unusual`` watches, even if they set the defaults
     unusual = 0
-    #: who may override calls (0: classes of arguments and modes, 1: modes only, 2: nobody): see NOTE [Overriding]
+    #: which handlers may override calls (0: of argument classes and modes, 1: of modes, 2: none): NOTE [Overriding]
     overriding = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _ASKED and value != getattr(Modes, name):
+        if name in _UNUSUAL and value != getattr(Modes, name):
             unusual.enter()
         super().__setattr__(name, value)
 
@@ -148,7 +148,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-#: in ``given``: ``with ... as`` gives the context manager itself
+#: as ``as_value``: the context manager itself
 ITSELF: Any = object()
 
 
@@ -161,22 +161,22 @@ class Scope(io.IOBase):
 
     #: so that the stream's finaliser does not call ``close``
     closed = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    #: the value of ``with ... as``
-    given: Any = None
+    #: what ``with ... as`` binds
+    as_value: Any = None
 
     def values(self) -> dict[str, Any]:
         """The values that the block sets; called on entry."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        held = vars(modes)
+        current = vars(modes)
         values = self.values()
-        if not _ASKED.isdisjoint(values):
+        if not _UNUSUAL.isdisjoint(values):
             unusual.enter()
             values["unusual"] = modes.unusual + 1
         self.close: Any = self.end({name: getattr(modes, name) for name in values})
-        held |= values  # no call comes after this one
-        return self if self.given is ITSELF else self.given
+        current |= values  # no call comes after this one
+        return self if self.as_value is ITSELF else self.as_value
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
         """A C function that restores the earlier attributes of ``modes``."""

@@ -17,7 +17,7 @@ class _Once:
     """The warnings that come once in a process, as PyTorch's ``TORCH_WARN_ONCE``; ``set_warn_always`` repeats them."""
 
     always: bool = False
-    given: set[str] = field(factory=set)
+    issued: set[str] = field(factory=set)
 
 
 warn_once: _Once = _Once()
@@ -46,6 +46,6 @@ def first_time(warning: str) -> bool:
     """
     if warn_once.always:
         return True
-    fresh = warning not in warn_once.given
-    warn_once.given.add(warning)
+    fresh = warning not in warn_once.issued
+    warn_once.issued.add(warning)
     return fresh

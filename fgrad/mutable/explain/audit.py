@@ -7,7 +7,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.changes import changes
@@ -71,7 +71,7 @@ class Audit(Answer):
 
     Attributes:
       result: the right one, of the program run with saved values kept.
-      found: the findings, see ``Finding``; an audit is also a sequence of them.
+      found: the findings; an audit is also a sequence of them.
       error: the error that the program raises under PyTorch's rule.
       differences: the results that differ under PyTorch's rule, if it raised no error.
     """
@@ -101,12 +101,12 @@ class Audit(Answer):
 def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     """Run a program by both rules for writes, and list where PyTorch's gradient is not the mathematical one.
 
-    The program is run twice, first by PyTorch's rule and then with saved values kept; it should make its tensors
-    itself, and draw no random numbers but from a generator that it seeds.
+    The program is run twice, first by PyTorch's rule and then with saved values kept.  It should make its tensors
+    itself, and draw random numbers only from a generator that it seeds.
 
     Arguments:
-      f: the program; ``args`` and ``kwargs`` are its arguments.  What it returns is compared, and the gradients that
-        it adds to tensors and modules among the arguments, which have their own again afterwards.
+      f: the program; ``args`` and ``kwargs`` are its arguments.  Its results are compared, and so are the gradients of
+        tensors and modules among the arguments; these get their old ``.grad`` back afterwards.
 
     >>> import fgrad.torch as torch
     >>> def program():
@@ -126,27 +126,27 @@ def audit(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Audit:
     error: Exception | None = None
     before = modes.snapshot, modes.findings
     outcomes: list[dict[str, np.ndarray]] = []
-    given = _given(args, kwargs)
-    held = {name: tensor._grad for name, tensor in given.items()}
+    tensors = _given(args, kwargs)
+    gradients = {name: tensor._grad for name, tensor in tensors.items()}
     try:
         modes.snapshot, modes.findings = False, None
         try:
-            outcomes.append(_outcome(lambda: f(*args, **kwargs), given)[1])
+            outcomes.append(_outcome(lambda: f(*args, **kwargs), tensors)[1])
         except Exception as raised:
             error = raised
         findings: dict[Finding, None] = {}
         modes.snapshot, modes.findings = True, findings
-        result, outcome = _outcome(lambda: f(*args, **kwargs), given)
+        result, outcome = _outcome(lambda: f(*args, **kwargs), tensors)
     finally:
         modes.snapshot, modes.findings = before
-        for name, tensor in given.items():
-            tensor._grad = held[name]
+        for name, tensor in tensors.items():
+            tensor._grad = gradients[name]
         changes.fields = object()
     differences = () if error is not None else tuple(_differences(outcomes[0], outcome))
     return Audit(result, tuple(findings), error, differences)
 
 
-# -- how far apart ---------------------------------------------------------------------------------------------------
+# -- differences -----------------------------------------------------------------------------------------------------
 
 
 def _given(args: Any, kwargs: Any) -> dict[str, Tensor]:
@@ -158,16 +158,16 @@ def _given(args: Any, kwargs: Any) -> dict[str, Tensor]:
     return tensors
 
 
-def _outcome(run: Callable[[], Any], given: dict[str, Tensor]) -> tuple[Any, dict[str, np.ndarray]]:
+def _outcome(run: Callable[[], Any], tensors: dict[str, Tensor]) -> tuple[Any, dict[str, np.ndarray]]:
     """The result of a run, and its arrays: those it returned, and the gradients of its arguments."""
-    for tensor in given.values():
+    for tensor in tensors.values():
         tensor._grad = None
     changes.fields = object()
     result = run()
     leaves = flatten(result)[0]
     names = ["the result"] if len(leaves) == 1 else [f"result[{i}]" for i in range(len(leaves))]
     named = {name: x for name, x in zip(names, leaves, strict=True) if isinstance(x, Tensor)}
-    named |= {f"{name}.grad": tensor._grad for name, tensor in given.items() if tensor._grad is not None}
+    named |= {f"{name}.grad": tensor._grad for name, tensor in tensors.items() if tensor._grad is not None}
     return result, {name: np.array(concrete(tensor._value())) for name, tensor in named.items()}
 
 
@@ -199,10 +199,10 @@ def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, c
     finding = Finding(
         "raises" if checked and tensor._counter.value != version else "silent",
         node.plan.operation.name if isinstance(node, OperationNode) else node.name(),
-        place(node.source),
+        location(node.source),
         value,
         name_of(tensor),
-        tuple([f"{w.operation} at {place(w.source)}" for w in writes]),
+        tuple([f"{w.operation} at {location(w.source)}" for w in writes]),
     )
     modes.findings[finding] = None
 
@@ -212,22 +212,22 @@ def _same(value: Any, array: Any) -> bool:
     return value is array or concrete(value).tobytes() == concrete(array).tobytes()
 
 
-def kept_on(context: Any) -> list[tuple[str, Tensor, Any, int]]:
+def tensors_on_context(context: Any) -> list[tuple[str, Tensor, Any, int]]:
     """The tensors that the user's forward stored as attributes of a context, with their arrays and versions."""
-    kept = []
+    kept_tensors = []
     for name, value in vars(context).items():
         if isinstance(value, Tensor) and name not in _OWN:
-            kept.append((name, value, value._value(), value._counter.value))
-    return kept
+            kept_tensors.append((name, value, value._value(), value._counter.value))
+    return kept_tensors
 
 
 #: a context's own attributes
 _OWN = frozenset(("to_save", "saved_for_forward", "dirty_tensors", "non_differentiable"))
 
 
-def put_back(context: Any, kept: Sequence[tuple[str, Tensor, Any, int]]) -> None:
+def restore_context(context: Any, kept_tensors: Sequence[tuple[str, Tensor, Any, int]]) -> None:
     """Note which tensors on a context were written since, and restore the old values for backward."""
-    for name, tensor, array, version in kept:
+    for name, tensor, array, version in kept_tensors:
         if getattr(context, name, None) is tensor:
             _compare(tensor, array, version, f"ctx.{name}", context, False)
             if not _same(tensor._value(), array):

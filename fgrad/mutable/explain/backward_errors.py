@@ -8,21 +8,21 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.explain.wording import forward_of, line_of, operation_of, place_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad
 from fgrad.seam import RawSource, is_hidden
 
 
-def raised(error: Exception, node: Node, asked: RawSource | None) -> None:
+def raised(error: Exception, node: Node, source: RawSource | None) -> None:
     """Add to an error the forward line, the rule and the call that asked for it: once, by the innermost node."""
     if getattr(error, "in_backward", False):
         return
     error.in_backward = True  # type: ignore[attr-defined]
     lines = [*_node(node), *_user_functions(node)]
-    if asked is not None:
-        lines += [f"The gradient was asked for at {place(asked)}.", *line_of(asked)]
+    if source is not None:
+        lines += [f"The gradient was asked for at {location(source)}.", *line_of(source)]
     error.add_note("\n".join(lines))
 
 

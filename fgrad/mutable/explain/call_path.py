@@ -140,7 +140,7 @@ def _calls(
 
 @lru_cache(1 << 12)
 def _on_each_way(
-    code: CodeType, start: int | None, end: int | None, marked: tuple[int, ...], known: frozenset[int] | None
+    code: CodeType, start: int | None, end: int | None, marked: tuple[int, ...], lasti: frozenset[int] | None
 ) -> tuple[int, ...] | None:
     """The marked instructions, in order, on every path from one instruction to another; none if paths differ.
 
@@ -149,7 +149,7 @@ def _on_each_way(
       start: an instruction that is not passed again; if None, the path begins where the function does.
       end: an instruction; if None, the path ends where the function returns.
       marked: the instructions.
-      known: the other calls that a path may pass; if None, it may pass all.
+      lasti: the other calls that a path may pass; if None, it may pass all.
     """
     flow = _ControlFlow(code)
     # while a function is called, a frame is at the last cache of the call
@@ -175,7 +175,7 @@ def _on_each_way(
             todo += [(handler, path) for handler in flow.handlers(x.offset)]
             if x.offset in marked_here:
                 path = None if path is None else (*path, x.offset)
-            elif known is not None and x.opname in _CALL and x.offset not in known:
+            elif lasti is not None and x.opname in _CALL and x.offset not in lasti:
                 path = None
             todo += [(after, path) for after in flow.successors(k)]
     return ended.pop() if len(ended) == 1 else None

@@ -18,7 +18,7 @@ from typing import Any
 from attrs import define
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.explain.names import modules_around, name_of, path_in, place
+from fgrad.mutable.explain.names import location, modules_around, name_of, path_in
 from fgrad.mutable.explain.ways_out import way_out
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import Source, hide_frames, is_hidden
@@ -114,18 +114,18 @@ def _line(frame: FrameType) -> str:
     while frame.f_code.co_filename == copy.__file__ and frame.f_back is not None:
         frame = frame.f_back
     source = Source(frame.f_code, frame.f_lasti)
-    return f"{place((source.code, source.offset))}{f': {source.text}' if source.text else ''}"
+    return f"{location((source.code, source.offset))}{f': {source.text}' if source.text else ''}"
 
 
 def _operands(args: Iterable[Any]) -> Iterator[str]:
     """A line for each tensor among the arguments: its name, its type, and where it was made."""
-    for shown, tensor in enumerate(_tensors(args)):
-        if shown == SHOWN:
+    for count, tensor in enumerate(_tensors(args)):
+        if count == SHOWN:
             yield "  ..."
             return
         node = tensor._node  # as it stands: an error must not renew the node of a view
-        made = "" if node is None or node.source is None else f", made by {node.name()} at {place(node.source)}"
-        yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{made}"
+        origin = "" if node is None or node.source is None else f", made by {node.name()} at {location(node.source)}"
+        yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{origin}"
 
 
 def _tensors(args: Iterable[Any], depth: int = 0) -> Iterator[Tensor]:
@@ -144,11 +144,11 @@ def _type(tensor: Tensor) -> str:
 def _module(module: Any, args: Iterable[Any]) -> Iterator[str]:
     """The module that an error was raised in, its input, and its own parameters."""
     outer = next(modules_around(modes.module), module)
-    shown = type(module).__name__ if any(True for _ in module.children()) else repr(module)
-    where = f"In the module {shown}"
+    text = type(module).__name__ if any(True for _ in module.children()) else repr(module)
+    where = f"In the module {text}"
     if outer is not module:
-        where = f"In the module '{path_in(outer, module)}' of {type(outer).__name__}: {shown}"
-    given = ", ".join(map(_type, _tensors(args)))
-    yield f"{where}, given {given}" if given else where
+        where = f"In the module '{path_in(outer, module)}' of {type(outer).__name__}: {text}"
+    types = ", ".join(map(_type, _tensors(args)))
+    yield f"{where}, given {types}" if types else where
     for name, parameter in list(module.named_parameters(recurse=False))[:SHOWN]:
         yield f"  {name}: {_type(parameter)}"

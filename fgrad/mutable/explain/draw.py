@@ -9,7 +9,7 @@ from fgrad.seam import Drawing, drawing_of
 
 
 def draw(tensor: Tensor) -> Drawing:
-    """A drawing of how a tensor was computed, and beside each operation its derivative.
+    """A drawing of how a tensor was computed, with the derivative of each operation next to it.
 
     Forward runs down the left side, from the leaves that require grad and the data; backward up the right side, to the
     gradients of the leaves.  What is saved stands between, with its bytes; it is what the gradient keeps as one

@@ -8,7 +8,7 @@ went through; the user's name of the tensor, if known; and what to do, depending
 
 from collections.abc import Iterator
 
-from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.explain.reading import gradients_from, gradients_text
 from fgrad.mutable.explain.views import chain_lines, operation_of_view, writes_lines, writes_since
 from fgrad.mutable.explain.wording import forward_of, line_of, name_of_result, operation_of, place_of
@@ -23,10 +23,10 @@ def _reader(saved_tensor: SavedTensor, node: Node) -> str:
     if isinstance(node, OperationNode):
         what = "its result" if saved_tensor.output else f"its operand '{saved_tensor.name}'"
         gradients = gradients_text(node, gradients_from(node, saved_tensor))
-        wanted = f" to make the gradient of {gradients}" if gradients else ""
+        purpose = f" to make the gradient of {gradients}" if gradients else ""
     else:
-        what, wanted = "what its context saved for backward", ""
-    return f"{operation_of(node)}, at {place_of(node)}, reads {what}{wanted}"
+        what, purpose = "what its context saved for backward", ""
+    return f"{operation_of(node)}, at {place_of(node)}, reads {what}{purpose}"
 
 
 def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
@@ -109,7 +109,7 @@ def released(node: Node) -> RuntimeError:
     lines = [TWICE, "", f"What was freed: the values saved by {operation_of(node)}, at {place_of(node)}."]
     lines += line_of(node.source)
     if isinstance(node, OperationNode) and isinstance(node.released, tuple):
-        lines += [f"Who freed it: the backward at {place(node.released)}.", *line_of(node.released)]
+        lines += [f"Who freed it: the backward at {location(node.released)}.", *line_of(node.released)]
     lines.append(
         "Way out: if that is a part which two backward passes share, compute it again for the second (usually: inside "
         "the loop), cut it off with detach(), or give the first pass retain_graph=True."
@@ -157,9 +157,9 @@ def refused_write(tensor: Tensor, text: str) -> RuntimeError:
     if view is None:
         lines.append(f"{who} is a leaf: its gradient is wanted, and a write would replace the value it is wanted for.")
         return RuntimeError("\n".join([*lines, _LEAF]))
-    made = f"by {operation_of_view(view)}, at {place(view.source)}"
+    origin = f"by {operation_of_view(view)}, at {location(view.source)}"
     base = name_of(view.base)
-    lines.append(f"{who} is a view made {made}, of {base or 'a tensor'} of shape {list(view.base._type.shape)}.")
+    lines.append(f"{who} is a view made {origin}, of {base or 'a tensor'} of shape {list(view.base._type.shape)}.")
     lines += chain_lines(tensor)
     lines += writes_lines(tensor, view.version, "Who wrote the memory since:")
     lines.append(f"Way out: {_WAYS_OUT[view.creation]}")

@@ -77,16 +77,16 @@ def reaches(source: RawSource, lines: Iterable[RawSource], among: Mapping[CodeTy
     if start in ends:
         return True
     statements = [each for code in {source[0], *among, *[x.code for x in ends]} for each in _statements(code)]
-    reached: set[Hashable] = set(start.stores)
+    locations: set[Hashable] = set(start.stores)
     grown = -1
-    while len(reached) != grown:
-        grown = len(reached)
-        for code in reached.intersection(among):
-            reached.update(among[code])  # type: ignore[index]
+    while len(locations) != grown:
+        grown = len(locations)
+        for code in locations.intersection(among):
+            locations.update(among[code])  # type: ignore[index]
         for each in statements:
-            if not reached.isdisjoint(each.loads):
-                reached |= each.stores
-    return any(not reached.isdisjoint(each.loads) for each in ends)
+            if not locations.isdisjoint(each.loads):
+                locations |= each.stores
+    return any(not locations.isdisjoint(each.loads) for each in ends)
 
 
 @lru_cache(1 << 12)

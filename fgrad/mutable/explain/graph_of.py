@@ -23,7 +23,7 @@ from attrs import frozen
 
 from fgrad.mutable.explain.names import ModulePaths, name_of, name_of_node
 from fgrad.mutable.explain.wording import check_tensor
-from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operation_node import IntegerNode, OperationNode, RefusedNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -99,9 +99,9 @@ def _unique(called: Sequence[_Called]) -> list[str]:
     owners: dict[str, set[str]] = {}
     for each in called:
         owners.setdefault(each.path, set()).add(each.owner)
-    wanted = [each.full_name if len(owners[path]) > 1 else path for each, path in zip(called, paths, strict=True)]
+    candidates = [each.full_name if len(owners[path]) > 1 else path for each, path in zip(called, paths, strict=True)]
     names: dict[str, None] = {}
-    for name in wanted:
+    for name in candidates:
         unique, times = name, 1
         while unique in names:
             times += 1
@@ -217,16 +217,16 @@ class _Rebuilt:
         return self.leaves.number(leaf, _type(leaf._type), called)
 
     def _operation(
-        self, node: OperationNode, source: Source | None, known: Mapping[int, int] | None = None
+        self, node: OperationNode, source: Source | None, known_numbers: Mapping[int, int] | None = None
     ) -> list[int]:
-        """Emit an operation of the table; ``known`` has the numbers of operands that need no lookup."""
+        """Emit an operation of the table; ``known_numbers`` has the numbers of operands that need no lookup."""
         graph = node.plan.graph
-        known = {} if known is None else known
+        known_numbers = {} if known_numbers is None else known_numbers
         args = [
-            known[node.plan.places[place][0]]
-            if node.plan.places[place][0] in known
-            else self._operand(node, place, type)
-            for place, type in enumerate(graph.in_types)
+            known_numbers[node.plan.named_operands[index][0]]
+            if node.plan.named_operands[index][0] in known_numbers
+            else self._operand(node, index, type)
+            for index, type in enumerate(graph.in_types)
         ]
         return self.builder.splice(graph, args, source)
 
@@ -238,7 +238,7 @@ class _Rebuilt:
             if edge is None
             else self.made[edge[0]][edge[1]]
         )
-        start, params = located(node.base, node.view)
+        start, params = split_offset(node.base, node.view)
         part = AS_STRIDED.planned((type, int), params, None).graph
         at = self.builder.const(Const(np.asarray(start, part.in_types[1].dtype), part.in_types[1]))
         (old,) = self.builder.splice(part, [base, at], source)
@@ -247,18 +247,18 @@ class _Rebuilt:
         return self.builder.splice(put, [base, new, at], source)
 
     def _named_call(self, node: Node, args: Sequence[int], source: Source | None) -> Sequence[int]:
-        """Emit a node of which only the name and the types are known."""
+        """Emit a node with only its name and types known."""
         edges = [edge for edge in node.next_edges if edge is not None]
         saved: list[Any] = []
         for each in getattr(node, "_saved", ()):
             tensor = each.tensor if isinstance(each, SavedTensor) else None
             if tensor is None:
                 continue
-            made = gradient_edge(tensor)
-            if made in edges:
-                saved.append(edges.index(made))
-            elif made is not None and made[0] is node:
-                saved.append(len(args) + made[1])
+            result_edge = gradient_edge(tensor)
+            if result_edge in edges:
+                saved.append(edges.index(result_edge))
+            elif result_edge is not None and result_edge[0] is node:
+                saved.append(len(args) + result_edge[1])
             else:
                 saved.append(_type(tensor._type))
         results = [_type(type) for type in node.out_types if type is not None]
@@ -268,16 +268,16 @@ class _Rebuilt:
         results_from = iter(range(first, first + len(results)))
         return [-1 if type is None else next(results_from) for type in node.out_types]
 
-    def _operand(self, node: OperationNode, place: int, type: ShapedArray) -> int:
+    def _operand(self, node: OperationNode, index: int, type: ShapedArray) -> int:
         plan, pullback = node.plan, node.pullback
-        operand, name = plan.places[place]
+        operand, name = plan.named_operands[index]
         for (i, _), edge in zip(plan.edges, node.next_edges, strict=False):
             if i == operand and edge is not None:
                 return self.made[edge[0]][edge[1]]
         if operand in plan.numbers:
             number = node.numbers[plan.numbers.index(operand)]
             return self.builder.const(Const(np.asarray(number, type.dtype), type))
-        saved = node.saved[pullback.inputs.index(place)] if place in pullback.inputs else None
+        saved = node.saved[pullback.inputs.index(index)] if index in pullback.inputs else None
         tensor = saved.tensor if isinstance(saved, SavedTensor) else None
         if tensor is None:
             stored = name_of_node(node)

@@ -67,21 +67,21 @@ def _start(y: Tensor) -> Any:
     return gradient_function(y) or y
 
 
-def _search(start: Any, wanted: Callable[[Any], bool], across: bool) -> Way | None:
-    came: dict[Any, tuple[Any, Origin | None]] = {}
-    for at, cut, before in _reached(start, across, came):
+def _search(start: Any, matches: Callable[[Any], bool], across: bool) -> Way | None:
+    previous: dict[Any, tuple[Any, Origin | None]] = {}
+    for at, cut, before in _reached(start, across, previous):
         variable = at.variable if isinstance(at, AccumulateGrad) else at
-        if wanted(variable):
+        if matches(variable):
             steps = [at]
             while before is not None:
                 steps.append(before)
-                before = came[before][0]
+                before = previous[before][0]
             return Way(tuple([step for step in reversed(steps) if not isinstance(step, AccumulateGrad | Tensor)]), cut)
     return None
 
 
 def _reached(
-    start: Any, across: bool, came: dict[Any, tuple[Any, Origin | None]] | None = None
+    start: Any, across: bool, previous: dict[Any, tuple[Any, Origin | None]] | None = None
 ) -> Iterator[tuple[Any, Origin | None, Any]]:
     """What can be reached, breadth first: each with the first cut on its path and with its predecessor.
 
@@ -89,19 +89,19 @@ def _reached(
     """
     if start is None:
         return
-    came = {} if came is None else came
+    previous = {} if previous is None else previous
     cut = start if isinstance(start, Origin) and start.reason is not None else None
     if not across and isinstance(start, Origin):
         return
-    came[start] = (None, cut)
+    previous[start] = (None, cut)
     queue = [start]
     for at in queue:
-        before, cut = came[at]
+        before, cut = previous[at]
         yield at, cut, before
         for following in _following(at, across):
-            if following not in came:
+            if following not in previous:
                 here = following if isinstance(following, Origin) and following.reason is not None else None
-                came[following] = (at, cut or here)
+                previous[following] = (at, cut or here)
                 queue.append(following)
 
 

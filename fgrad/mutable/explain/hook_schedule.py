@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.mutable.backward.order import order
-from fgrad.mutable.explain.names import module_path, name_of, names_of_results, place
+from fgrad.mutable.explain.names import location, module_path, name_of, names_of_results
 from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.hooks import registered_at
@@ -117,19 +117,19 @@ def _of_node(node: Node, called: str) -> Iterator[Entry]:
             behind = getattr(hook, "behind", None)
             for each, function, what, handle in [(kind, hook, of, id)] if behind is None else behind():
                 at = registered_at(handle)
-                yield _of_hook(each, function, what, path, node, "" if at is None else place(at))
+                yield _of_hook(each, function, what, path, node, "" if at is None else location(at))
 
     if isinstance(node, AccumulateGrad):
         yield from entries("tensor hook", node.variable._tensor_hooks)
     for hooks, _ in node.tensor_hooks or ():
         yield from entries("tensor hook", hooks)
     for _ in node.retains or ():
-        yield Entry("retain_grad", called, called, path, place(node.source), node)
+        yield Entry("retain_grad", called, called, path, location(node.source), node)
     yield from entries("pre-hook", node.pre_hooks)
     for saved in node.saved if isinstance(node, OperationNode) else getattr(node, "_saved", ()):
         if isinstance(saved, SavedTensor) and saved.hooks is not None:
             yield _of_hook("unpack hook", saved.hooks[1], saved.name, path, node)
-    line = "" if isinstance(node, AccumulateGrad) else place(node.source)
+    line = "" if isinstance(node, AccumulateGrad) else location(node.source)
     yield Entry("node", type(node).__name__, called, path, line, node)
     yield from entries("post-hook", node.post_hooks)
     if isinstance(node, AccumulateGrad):
@@ -144,15 +144,17 @@ def _of_hook(kind: str, hook: Any, of: str, path: str, node: Node, registered: s
 
 def _users(hook: Any) -> Any:
     """The user's function behind a hook: behind a decorator, a ``partial``, or a wrapper of ours."""
-    seen = [hook]
-    for each in seen:
+    functions = [hook]
+    for each in functions:
         each = inspect.unwrap(each)
         code = getattr(each, "__code__", None)
         if code is not None and not is_hidden(code):
             return each
         inside = [each, *(cell.cell_contents for cell in getattr(each, "__closure__", None) or ())]
-        held = [*inside, *(getattr(x, name, None) for x in inside for name in ("func", "__func__", "hook", "fn"))]
-        seen += [x for x in held if callable(x) and not isinstance(x, type) and all(x is not y for y in seen)]
+        inner = [*inside, *(getattr(x, name, None) for x in inside for name in ("func", "__func__", "hook", "fn"))]
+        functions += [
+            x for x in inner if callable(x) and not isinstance(x, type) and all(x is not y for y in functions)
+        ]
     return hook
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.explain.names import place
+from fgrad.mutable.explain.names import location
 from fgrad.mutable.explain.wording import line_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.origin import Origin
@@ -17,15 +17,17 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor
 
 
-def warn_of_lost_history(node: Node, kept: Sequence[Any], results: Sequence[Tensor | None]) -> None:
+def warn_of_lost_history(node: Node, saved_tensors: Sequence[Any], results: Sequence[Tensor | None]) -> None:
     """Warn of each intermediate of a custom Function whose derivative is missing from recorded gradients.
 
     Arguments:
       node: the Function's, whose backward has just run.
-      kept: the tensors kept by ``save_for_backward``; attributes of the context are found there.
+      saved_tensors: the tensors kept by ``save_for_backward``; attributes of the context are found there.
       results: the gradients.
     """
-    intermediates = [(name, x._origin) for name, x in _kept(node, kept) if x._origin is not None and x._type.inexact]
+    intermediates = [
+        (name, x._origin) for name, x in _kept(node, saved_tensors) if x._origin is not None and x._type.inexact
+    ]
     if not intermediates:
         return
     read = _origins([x for x in results if x is not None])
@@ -34,11 +36,11 @@ def warn_of_lost_history(node: Node, kept: Sequence[Any], results: Sequence[Tens
             warn(_text(node, name, origin), UserWarning)
 
 
-def _kept(node: Node, kept: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
+def _kept(node: Node, saved_tensors: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
     for name, value in vars(node).items():
         if isinstance(value, Tensor):
             yield f"ctx.{name}", value
-    for i, saved in enumerate(kept):
+    for i, saved in enumerate(saved_tensors):
         if isinstance(saved, SavedTensor) and saved.tensor is not None:
             yield f"ctx.saved_tensors[{i}]", saved.tensor
 
@@ -63,11 +65,11 @@ def _origins(results: Sequence[Tensor]) -> set[Any]:
 def _text(node: Node, name: str, origin: Origin) -> str:
     lines = [
         f"The backward of {node.name()} reads {name}, which its forward computed while nothing is recorded: by "
-        f"{origin.operation}, at {place(origin.source)}.",
+        f"{origin.operation}, at {location(origin.source)}.",
         *line_of(origin.source),
         "These gradients are to be differentiated again (create_graph=True), and the part that comes through it is "
         "missing.",
-        f"The Function was called at {place(node.source)}.",
+        f"The Function was called at {location(node.source)}.",
         *line_of(node.source),
         "Way out: compute it again in backward from the saved inputs; or return it as another output of forward, and "
         "give that output to ctx.save_for_backward.",

@@ -18,7 +18,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import RawSource, Source, is_hidden, stored_names
 
 
-def place(source: RawSource | None) -> str:
+def location(source: RawSource | None) -> str:
     """A line of the user's code: file, number and function."""
     if source is None:
         return "an unknown line"
@@ -147,10 +147,10 @@ def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
     Of several nodes made by one instruction, the last one has its result.
     """
     names: dict[Node, str] = {}
-    seen: set[Any] = set()
+    named_sources: set[Any] = set()
     for node in nodes:
-        name = None if node.source in seen else name_of_node(node)
-        seen.add(node.source)
+        name = None if node.source in named_sources else name_of_node(node)
+        named_sources.add(node.source)
         if name is not None:
             names[node] = name
     return names

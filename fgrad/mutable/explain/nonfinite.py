@@ -16,7 +16,7 @@ from fgrad.mutable.backward.accumulate import validated
 from fgrad.mutable.backward.engine import GraphTask
 from fgrad.mutable.backward.order import order
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
-from fgrad.mutable.explain.names import module_path, name_of, name_of_node, names_of_results, place
+from fgrad.mutable.explain.names import location, module_path, name_of, name_of_node, names_of_results
 from fgrad.mutable.explain.wording import check_tensor, operation_of
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING
@@ -74,22 +74,22 @@ def _answer(loss: Tensor, name: str | None) -> Nonfinite:
     history = History([(edge, None)], {edge: loss._value()}, called)
     run = history.run({})
     assert run is not None
-    return history.told(diagnosed(run, history.run, "torch", f"the values, and the gradient of {called}"))
+    return history.with_details(diagnosed(run, history.run, "torch", f"the values, and the gradient of {called}"))
 
 
 def explained(task: GraphTask) -> str:
     """Where a NaN in the running backward comes from; empty if that cannot be determined."""
     called = name_of_node(task.roots[0][0][0]) or "the result"
 
-    def looked() -> Nonfinite:
+    def explain() -> Nonfinite:
         history = History(task.roots, {}, called)
         run = history.run({})
         assert run is not None
-        return history.told(diagnosed(run, history.run, "torch", ""))
+        return history.with_details(diagnosed(run, history.run, "torch", ""))
 
     try:
         with _unwatched():
-            explanation = with_x64(quietly, looked)
+            explanation = with_x64(quietly, explain)
     except Exception:  # an error that cannot be explained is raised unchanged
         return ""
     return str(explanation) if explanation else ""
@@ -123,13 +123,13 @@ def _bare(name: str | None) -> str | None:
 
 
 def _unknown(values: Sequence[Any]) -> Sequence[Any]:
-    raise NotImplementedError("what is known by its results alone cannot be carried out")
+    raise NotImplementedError("an operation of which only the results are known cannot be run")
 
 
 class History:
     """The computation of a tensor, ready to be run again."""
 
-    def __init__(self, roots: Sequence[tuple[Edge, Tensor | None]], known: dict[Edge, Any], called: str):
+    def __init__(self, roots: Sequence[tuple[Edge, Tensor | None]], gradients: dict[Edge, Any], called: str):
         self.called = called
         #: where gradients start; ones by default
         self.roots: Sequence[tuple[Edge, Tensor | None]] = roots
@@ -138,7 +138,7 @@ class History:
         #: the variables that their results were stored in
         self.called_by: dict[Node, str] = names_of_results(self.nodes)
         #: what is known of the outputs of nodes
-        self.known: dict[Edge, Any] = known
+        self.known: dict[Edge, Any] = gradients
         #: what each operation saved, of its operands (by position) and of its results
         self.operands: dict[Node, dict[int, Any]] = {}
         self.results: dict[Node, dict[int, Any]] = {}
@@ -154,18 +154,18 @@ class History:
 
     def _read(self, node: OperationNode) -> None:
         if node.released and node.saved:
-            where = f" by the backward at {place(node.released)}" if isinstance(node.released, tuple) else ""
+            where = f" by the backward at {location(node.released)}" if isinstance(node.released, tuple) else ""
             raise RuntimeError(
-                f"nonfinite looks at the values that were saved for backward, and those of {node.plan.operation.name}, "
-                f"at {place(node.source)}, were let go of{where}. Way out: call it before backward(), or call "
+                f"nonfinite reads the values that were saved for backward, and those of {node.plan.operation.name}, "
+                f"at {location(node.source)}, were freed{where}. Way out: call it before backward(), or call "
                 "backward(retain_graph=True)."
             )
         graph, pullback = node.plan.graph, node.pullback
         # an operation that ran twice has one graph, but two nodes that may be replaced independently
-        own = tuple([GraphNode(each.op, each.inputs) for each in graph.nodes])
-        self.graphs[node] = Graph(graph.in_types, graph.consts, own, graph.outputs)
+        nodes = tuple([GraphNode(each.op, each.inputs) for each in graph.nodes])
+        self.graphs[node] = Graph(graph.in_types, graph.consts, nodes, graph.outputs)
         edges = _edges(node)
-        operands = self.operands[node] = dict(zip(_number_places(node), node.numbers, strict=True))
+        operands = self.operands[node] = dict(zip(_number_positions(node), node.numbers, strict=True))
         results = self.results[node] = {}
         count = len(pullback.inputs)
         for k, saved in enumerate(node.saved):
@@ -184,7 +184,7 @@ class History:
                 self.names[node, at] = _bare(name_of(saved.tensor)) or saved.name
         # a saved result has the value it was saved with, whatever was written since
 
-    def told(self, answer: Nonfinite) -> Nonfinite:
+    def with_details(self, answer: Nonfinite) -> Nonfinite:
         """The answer, with details from inside the responsible node."""
         inner = self.inside.get(answer.operation or "")
         if inner is None or not inner or answer.phase != "backward":
@@ -338,9 +338,9 @@ class _HistoryRun:
             for edge, cell in zip(node.next_edges, self._pulled(node, grads), strict=False):
                 if edge is None or cell is None:
                     continue
-                held = buffers.get(edge)
+                buffer = buffers.get(edge)
                 event = self.events[node]
-                buffers[edge] = cell if held is None else execution.total(held, cell, event.frame, event)
+                buffers[edge] = cell if buffer is None else execution.total(buffer, cell, event.frame, event)
         return gradients
 
     def _pulled(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
@@ -349,15 +349,15 @@ class _HistoryRun:
         plan, pullback, execution = node.plan, node.pullback, self.execution
         if pullback is NOTHING:
             return [None] * len(node.next_edges)
-        given = [self._or_zeros(node, k, grads[k]) for k in plan.inexact]
+        cotangents = [self._or_zeros(node, k, grads[k]) for k in plan.inexact]
         if self._is_replaced(node):
             frame = self.frames[node]
-            seeds = [(frame.graph.outputs[k], cell) for k, cell in zip(plan.inexact, given, strict=True)]
-            cts = execution.pull(frame, seeds, list(pullback.wanted))
-            input_grads: list[int | None] = [cts.get(at) for at in pullback.wanted]
+            seeds = [(frame.graph.outputs[k], cell) for k, cell in zip(plan.inexact, cotangents, strict=True)]
+            cts = execution.pull(frame, seeds, list(pullback.wrt))
+            input_grads: list[int | None] = [cts.get(at) for at in pullback.wrt]
         else:
             input_grads = list(
-                execution.run(pullback.routine.graph, [*self._saved(node), *given], self.events[node]).outputs()
+                execution.run(pullback.routine.graph, [*self._saved(node), *cotangents], self.events[node]).outputs()
             )
         if len(input_grads) == len(node.next_edges):
             return input_grads
@@ -373,12 +373,12 @@ class _HistoryRun:
         for at in node.pullback.inputs:
             edge = edges.get(at)
             cell = frame.cells[at] if frame is not None else self.cells.get(edge) if edge is not None else None
-            saved_cells.append(self._held(cell, history.operands[node].get(at)))
+            saved_cells.append(self._cell_of(cell, history.operands[node].get(at)))
         for k in node.pullback.outputs:
-            saved_cells.append(self._held(self.cells.get((node, k)), history.results[node].get(k)))
+            saved_cells.append(self._cell_of(self.cells.get((node, k)), history.results[node].get(k)))
         return saved_cells
 
-    def _held(self, cell: int | None, value: Any) -> int:
+    def _cell_of(self, cell: int | None, value: Any) -> int:
         if cell is not None and (self.replaced or _agrees(self.execution, cell, value)):
             return cell
         return self.execution.cell(value)
@@ -388,7 +388,7 @@ class _HistoryRun:
         return self.execution.cell(np.zeros(type.shape, type.dtype.numpy)) if cell is None else cell
 
     def _applied(self, node: Node, grads: Sequence[int | None]) -> Sequence[int | None]:
-        """The gradients of a node that is no operation of the table, such as a custom Function's."""
+        """The gradients of a node that is not an operation of the table, such as a custom Function's."""
         values = self.execution.values
         arrays = [None if cell is None else values[cell] for cell in grads]
         tensors = [None if x is None else new_tensor(x, type_of(x)) for x in arrays]
@@ -405,13 +405,13 @@ class _HistoryRun:
             self._look_inside(node, tensors, bad)
         return cells
 
-    def _look_inside(self, node: Node, grads: Sequence[Tensor | None], place: int) -> None:
+    def _look_inside(self, node: Node, grads: Sequence[Tensor | None], index: int) -> None:
         """Run a node's backward again, recorded, and find the responsible operation in it."""
         for grad in grads:
             if grad is not None:
                 grad._requires_grad = grad._type.inexact
         with enable_grad():
-            gradient = node.apply(grads)[place]
+            gradient = node.apply(grads)[index]
         edge = None if gradient is None else gradient_edge(gradient)
         if edge is None or gradient is None:
             return
@@ -427,7 +427,7 @@ def _edges(node: OperationNode) -> dict[int, Edge]:
     return {at: edge for (_, at), edge in pairs if edge is not None and at is not None}
 
 
-def _number_places(node: OperationNode) -> list[int]:
+def _number_positions(node: OperationNode) -> list[int]:
     """The positions of the operands that are Python numbers."""
     present = node.plan.present
     return [present.index(i) for i in node.plan.numbers] if node.numbers else []
@@ -447,5 +447,7 @@ def _agrees(execution: Execution, cell: int, value: Any) -> bool:
     """Whether a cell holds what was saved, if anything was."""
     if value is None or isinstance(value, int | float | complex):
         return True
-    held, other = np.asarray(execution.values[cell]), np.asarray(value)
-    return held is other or (held.shape == other.shape and np.allclose(held, other, 1e-3, 1e-6, equal_nan=True))
+    computed, other = np.asarray(execution.values[cell]), np.asarray(value)
+    return computed is other or (
+        computed.shape == other.shape and np.allclose(computed, other, 1e-3, 1e-6, equal_nan=True)
+    )

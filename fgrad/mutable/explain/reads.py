@@ -61,14 +61,14 @@ def _concerns(read: Read, x: Tensor | None) -> bool:
 
 
 def _was_differentiated(start: Any) -> bool:
-    todo, seen = [start], {start}
+    todo, visited = [start], {start}
     while todo:
         at = todo.pop()
         if isinstance(at, OperationNode) and at.released:
             return True
         for edge in getattr(at, "next_edges", ()):
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
+            if edge is not None and edge[0] not in visited:
+                visited.add(edge[0])
                 todo.append(edge[0])
     return False
 

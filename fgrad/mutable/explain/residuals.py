@@ -57,15 +57,15 @@ def residuals(outputs: Tensor | Sequence[Tensor]) -> Residuals:
 def _nodes(roots: Sequence[Tensor]) -> list[Node]:
     """The reachable nodes, in the order in which they were made."""
     stack = [node for x in roots if (node := gradient_function(x)) is not None]
-    seen = set(stack)
+    visited = set(stack)
     while stack:
         node = stack.pop()
         inner = getattr(node, "function", None)  # for CopySlices, the node of the write
         for following in (inner, *[edge[0] for edge in node.next_edges if edge is not None]):
-            if isinstance(following, Node) and following not in seen:
-                seen.add(following)
+            if isinstance(following, Node) and following not in visited:
+                visited.add(following)
                 stack.append(following)
-    return sorted(seen, key=lambda node: node.sequence)
+    return sorted(visited, key=lambda node: node.sequence)
 
 
 def _saved_by(node: Node) -> Iterator[Any]:
@@ -112,12 +112,12 @@ class _Rows:
                     each.read.append(reader)
 
     def _row(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, array: Any) -> _Row:
-        own = isinstance(saved, SavedTensor) and saved.output
-        maker = node if own else made_by(tensor)
+        is_output = isinstance(saved, SavedTensor) and saved.output
+        maker = node if is_output else made_by(tensor)
         base = tensor if tensor._view is None else tensor._view.base
         if id(tensor._storage) in self.results:
             kind = "output"
-        elif own or made_by(base) is not None:
+        elif is_output or made_by(base) is not None:
             kind = "intermediate"
         else:
             # held by the graph alone, so kept for backward only: a mask of dropout, a batch that went out of scope
@@ -181,9 +181,9 @@ def _held(saved: SavedTensor | Tensor) -> Iterator[tuple[Tensor, Any]]:
         packed = saved.packed if isinstance(saved.packed, list | tuple) else (saved.packed,)
         yield from [(x, x._storage.array) for x in packed if isinstance(x, Tensor)]
         # a checkpoint keeps its inputs, from which its hook recomputes the packed value
-        for kept in getattr(getattr(saved.hooks[1], "__self__", None), "inputs", ()):
-            if isinstance(kept, SavedTensor):
-                yield from _held(kept)
+        for tensor in getattr(getattr(saved.hooks[1], "__self__", None), "inputs", ()):
+            if isinstance(tensor, SavedTensor):
+                yield from _held(tensor)
 
 
 def _memory(array: Any) -> Any:

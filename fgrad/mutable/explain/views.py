@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from fgrad.mutable.explain.names import name_of, name_of_node, place
+from fgrad.mutable.explain.names import location, name_of, name_of_node
 from fgrad.mutable.explain.wording import check_tensor, line_of, made_by, operation_of, place_of
 from fgrad.mutable.tensor.storage import Write
 from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf
@@ -93,7 +93,7 @@ def views(tensor: Tensor) -> Views:
       ``Views``, which prints as a paragraph and is false if the tensor is not a view.
 
     Raises:
-      TypeError: it is no tensor.
+      TypeError: it is not a tensor.
 
     >>> import fgrad.torch as torch
     >>> x = torch.arange(6.)
@@ -115,7 +115,7 @@ def views(tensor: Tensor) -> Views:
     who = "The tensor" if name is None or name.startswith("a view of ") else name
     version = tensor._counter.value
     if view is None:
-        lines = [f"{who} is no view: it has memory of its own.", *writes_lines(tensor, 0, "Who wrote it:")]
+        lines = [f"{who} is not a view: it has memory of its own.", *writes_lines(tensor, 0, "Who wrote it:")]
         return Views(name, None, (), (), writes, version, None, tuple(lines))
     base = view.base
     base_name = _plain(name_of(base))
@@ -175,7 +175,7 @@ def chain_lines(tensor: Tensor, always: bool = False) -> Iterator[str]:
         yield "  ..."
     for step in steps:
         shape = list(step.geometry.sizes) if step.geometry is not None else []
-        yield f"  {operation_of_view(step)}, to shape {shape}: at {place(step.source)}"
+        yield f"  {operation_of_view(step)}, to shape {shape}: at {location(step.source)}"
         yield from [f"  {line}" for line in line_of(step.source)]
 
 
@@ -191,5 +191,5 @@ def writes_lines(tensor: Tensor, version: int, title: str) -> Iterator[str]:
         yield title
     for write in writes:
         through = f" through {write.through}" if write.through else ""
-        yield f"  version {write.version}: {write.operation}{through}, at {place(write.source)}"
+        yield f"  version {write.version}: {write.operation}{through}, at {location(write.source)}"
         yield from line_of(write.source)

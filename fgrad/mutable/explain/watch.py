@@ -8,7 +8,7 @@ import numpy as np
 from attrs import define, frozen
 
 from fgrad.mutable.backward.engine import run_backward
-from fgrad.mutable.explain.names import place
+from fgrad.mutable.explain.names import location
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.seam import RawSource, Records, Table
@@ -51,7 +51,7 @@ class Watched(Records):
                 "x".join(map(str, record.value._type.shape)) or "scalar",
                 _shown(record.value),
                 "-" if record.gradient is None else _shown(record.gradient),
-                place(record.source) if record.source is not None else "",
+                location(record.source) if record.source is not None else "",
             )
             for record in self.findings()
         ]
@@ -131,10 +131,10 @@ class watch:
         self._outputs.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Watched:
-        with self as seen:
+        with self as watched:
             output = self.model(*args, **kwargs)
             self._differentiate(output)
-        return seen
+        return watched
 
     def _differentiate(self, output: Any) -> None:
         """Note the gradients of all watched values."""

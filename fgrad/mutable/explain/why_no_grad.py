@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.mutable.explain.history import cuts, leaves, way
-from fgrad.mutable.explain.names import name_of, place
+from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.explain.reads import reads
 from fgrad.mutable.explain.wording import line_of, operation_of
 from fgrad.mutable.tensor.origin import Origin, Read
@@ -146,8 +146,9 @@ def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> 
     maker = gradient_function(x)
     if maker is not None and not x._retains_grad:
         reason = (
-            f"{who} gets a gradient, but it is not a leaf (made by {operation_of(maker)}, at {place(maker.source)}), "
-            "so its .grad stays None.\nCall retain_grad() on it before backward, or ask for it by torch.autograd.grad."
+            f"{who} gets a gradient, but it is not a leaf (made by {operation_of(maker)}, at "
+            f"{location(maker.source)}), so its .grad stays None.\nCall retain_grad() on it before backward, or ask "
+            "for it by torch.autograd.grad."
         )
         return Why(True, path, reason, "not a leaf", name)
     missing = "" if x._grad is not None else " Its .grad is set by backward()."
@@ -158,7 +159,7 @@ def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
     reads_of_numbers = reads(y, x)
     if reads_of_numbers:
         lines = [
-            f"{who} was used by its numbers only: {reads_of_numbers[0].how} at {place(reads_of_numbers[0].source)}",
+            f"{who} was used by its numbers only: {reads_of_numbers[0].how} at {location(reads_of_numbers[0].source)}",
             *line_of(reads_of_numbers[0].source),
             "What is made anew from numbers (torch.tensor(...), from_numpy, item(), tolist()) has no history. Compute "
             "with tensors instead.",
@@ -177,29 +178,29 @@ def _unconnected(y: Tensor, x: Tensor, who: str, name: str | None) -> Why:
 def _reads(reads_of_numbers: Sequence[Read]) -> Iterator[str]:
     """The lines that read elements, each with its text."""
     for read in reads_of_numbers[:SHOWN]:
-        yield f"  {read.how} at {place(read.source)}"
+        yield f"  {read.how} at {location(read.source)}"
         yield from line_of(read.source)
 
 
 def _break(cut: Origin) -> str:
     reason = _REASONS.get(cut.reason or "", "its result was made a new leaf.")
-    return "\n".join([f"The way breaks at {cut.operation}: {place(cut.source)}", *line_of(cut.source), reason])
+    return "\n".join([f"The way breaks at {cut.operation}: {location(cut.source)}", *line_of(cut.source), reason])
 
 
 def _shown(step: Any) -> str:
     source: RawSource | None = step.source
     name = step.operation if isinstance(step, Origin) else step.name()
-    return f"{name}, at {place(source)}"
+    return f"{name}, at {location(source)}"
 
 
 def _around(y: Tensor) -> dict[str, Tensor]:
     """The parameters and leaves among the variables of the user's frames, by name, and the leaves of ``y``."""
     tensors: dict[str, Tensor] = {}
-    seen: set[int] = {id(y)}
+    visited: set[int] = {id(y)}
 
     def enter(name: str, tensor: Any) -> None:
-        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._node is None and id(tensor) not in seen:
-            seen.add(id(tensor))
+        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor._node is None and id(tensor) not in visited:
+            visited.add(id(tensor))
             tensors[name] = tensor
 
     frame = sys._getframe(2)

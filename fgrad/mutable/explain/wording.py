@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fgrad.mutable.backward.engine import running
 from fgrad.mutable.explain.call_path import call_path, name_at_call
-from fgrad.mutable.explain.names import module_path, name_of, name_of_node, place
+from fgrad.mutable.explain.names import location, module_path, name_of, name_of_node
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
@@ -23,7 +23,7 @@ def operation_of(node: Node) -> str:
 def place_of(node: Node) -> str:
     """The line of a node's operation, with the module that it ran in."""
     module = module_path(node)
-    return f"{place(node.source)}{f' (module {module})' if module else ''}"
+    return f"{location(node.source)}{f' (module {module})' if module else ''}"
 
 
 def line_of(source: RawSource | None) -> list[str]:
@@ -44,7 +44,7 @@ def forward_of(node: Node) -> Iterator[str]:
             yield from [f"  {line}" for line in entry.splitlines()]
     elif len(runs) > 1:
         for call in call_path(node, _running()):
-            yield f"  {'called' if call.sure else 'may have been called'} at {place(call.source)}"
+            yield f"  {'called' if call.sure else 'may have been called'} at {location(call.source)}"
             yield from line_of(call.source)
 
 

@@ -223,8 +223,8 @@ def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ..
     box, where = (
         (None, (element_positions(geometry.sizes, geometry.strides, geometry.offset),)) if boxed is None else boxed
     )
-    made = Lens(layout, geometry.dtype, geometry.sizes, geometry.strides, geometry.conj, geometry.neg, box)
-    return made, where
+    result = Lens(layout, geometry.dtype, geometry.sizes, geometry.strides, geometry.conj, geometry.neg, box)
+    return result, where
 
 
 @frozen(eq=False)
@@ -310,10 +310,10 @@ def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tupl
         return None
     parent, starts, rest = [], [], offset
     for k, step in enumerate(steps):
-        place, rest = divmod(rest, step)
+        position, rest = divmod(rest, step)
         parent.append(-(-count // step) if k == 0 else steps[k - 1] // step)
-        starts.append(place)
-        if place + sizes[axes[k]] > parent[-1]:
+        starts.append(position)
+        if position + sizes[axes[k]] > parent[-1]:
             return None
     parent.append(steps[-1] if steps else count)
     starts.append(rest)
@@ -327,8 +327,8 @@ def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tupl
 def expanded(geometry: Geometry, sizes: Ints) -> Geometry:
     """A geometry broadcast to a shape."""
     extra = len(sizes) - len(geometry.sizes)
-    own = zip(geometry.sizes, geometry.strides, strict=True)
-    strides = (0,) * extra + tuple([0 if n == 1 else stride for n, stride in own])
+    dims = zip(geometry.sizes, geometry.strides, strict=True)
+    strides = (0,) * extra + tuple([0 if n == 1 else stride for n, stride in dims])
     return evolve(geometry, sizes=sizes, strides=strides)
 
 

@@ -96,7 +96,7 @@ KEEP_ALL = frozenset(("transpose", "reshape", "broadcast_in_dim"))
 
 
 @frozen
-class Motion:
+class ViewChain:
     """A sequence of operations, each with the index of the result that is passed on: a function of a geometry."""
 
     steps: tuple[tuple[Op, int], ...]
@@ -122,19 +122,19 @@ def _moved(steps: tuple[tuple[Op, int], ...], geometry: Geometry) -> Geometry | 
 #: from an incoming gradient's geometry and the operation's Python numbers to the geometry of a view of it
 View = Callable[..., Geometry | None]
 #: which incoming gradient a gradient is a view of, and the view; None for the gradient itself
-Passed = tuple[int, View | None]
+GradientView = tuple[int, View | None]
 
 
-def passed(graph: Graph, before: int) -> tuple[tuple[int, Motion | None] | None, ...]:
+def gradient_views(graph: Graph, before: int) -> tuple[tuple[int, ViewChain | None] | None, ...]:
     """For each output of a pull-back the incoming gradient (an input from ``before`` on) it is a view of, if any."""
-    made = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
-    outputs: list[tuple[int, Motion | None] | None] = []
+    producers = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
+    outputs: list[tuple[int, ViewChain | None] | None] = []
     for at in graph.outputs:
         steps: list[tuple[Op, int]] = []
-        while at in made and made[at][0].op.name in MOVES:
-            node, k = made[at]
+        while at in producers and producers[at][0].op.name in MOVES:
+            node, k = producers[at]
             steps.append((node.op, k))
             at = node.inputs[0]
         is_gradient = before <= at < len(graph.in_types)
-        outputs.append((at - before, Motion(tuple(reversed(steps))) if steps else None) if is_gradient else None)
+        outputs.append((at - before, ViewChain(tuple(reversed(steps))) if steps else None) if is_gradient else None)
     return tuple(outputs)

@@ -42,7 +42,7 @@ def _within(base: Geometry, view: Geometry) -> Geometry:
 
 
 @lru_cache(1 << 14)
-def located(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
+def split_offset(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
     """The start of a view, and the parameters that it shares with views of the same shape and strides.
 
     These are both geometries, that of the view without its offset, and the lens through which the base's elements are
@@ -58,11 +58,11 @@ def _where(through: Lens, start: Any) -> list[Any]:
     """The position of a lens whose first element is ``start``: the starts of its box, or all elements' positions."""
     if through.box is None:
         return [lax.add(lax.broadcast(start, through.sizes), element_positions(through.sizes, through.strides, 0))]
-    found = []
+    starts = []
     for step in contiguous_strides(through.box.parent)[:-1]:
-        found.append(lax.div(start, np.int64(step)))
+        starts.append(lax.div(start, np.int64(step)))
         start = lax.rem(start, np.int64(step))
-    return [*found, start]
+    return [*starts, start]
 
 
 def _start(base: Geometry, storage_offset: Any) -> Any:
@@ -77,9 +77,9 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
         )
     of_base = element_positions(base.sizes, base.strides, base.offset).reshape(-1)
     order = np.argsort(of_base, kind="stable")
-    wanted = element_positions(view.sizes, view.strides, view.offset)
-    found = order[np.minimum(np.searchsorted(of_base, wanted, sorter=order), len(order) - 1)]
-    return np.where(of_base[found] == wanted, found, len(order))
+    positions = element_positions(view.sizes, view.strides, view.offset)
+    indices = order[np.minimum(np.searchsorted(of_base, positions, sorter=order), len(order) - 1)]
+    return np.where(of_base[indices] == positions, indices, len(order))
 
 
 def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None) -> Any:
@@ -104,11 +104,11 @@ def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry,
 
 
 def _as_strided_copy(
-    array: Any, seen: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
+    array: Any, stored: Any, storage_offset: Any, base: Geometry, view: Geometry, through: Lens | None
 ) -> Any:
-    """The elements of a view, which may reach beyond the base; ``seen`` is read from the storage."""
-    found = _as_strided(array, storage_offset, base, view, through)
-    return found if through else jnp.where(_positions(base, view) < math.prod(base.sizes), found, seen)
+    """The elements of a view, which may reach beyond the base; ``stored`` is read from the storage."""
+    elements = _as_strided(array, storage_offset, base, view, through)
+    return elements if through else jnp.where(_positions(base, view) < math.prod(base.sizes), elements, stored)
 
 
 def _as_strided_scatter(

@@ -57,35 +57,35 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
     """
     leaves, structure = flatten(tuple(trees))
     if modes.capturing is not None:
-        modes.capturing.operands(leaves)
+        modes.capturing.lift_operands(leaves)
     names = tuple(numbers)
     key = (update, structure, tuple([x._type for x in leaves]), names)
-    found = _captured.get(key)
-    if found is None:
-        found = _captured[key] = _capture(update, leaves, structure, names)
+    captured = _captured.get(key)
+    if captured is None:
+        captured = _captured[key] = _capture(update, leaves, structure, names)
         if len(_captured) > ROUTINES_KEPT:
             _captured.popitem(last=False)
     else:
         _captured.move_to_end(key)
-    outs = found.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
-    results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, found.types, strict=True)]
-    return tree_util.tree_unflatten(found.structure, results)
+    outs = captured.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
+    results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, captured.types, strict=True)]
+    return tree_util.tree_unflatten(captured.structure, results)
 
 
 def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]) -> _Captured:
-    made: Any = None
+    out_structure: Any = None
 
     def function(*arrays: Any) -> list[Any]:
-        nonlocal made
+        nonlocal out_structure
         count = len(leaves)
         tensors = [new_tensor(a, x._type) for a, x in zip(arrays, leaves, strict=False)]
         numbers = {name: wrapped_number(a) for name, a in zip(names, arrays[count:], strict=True)}
         with no_grad():
-            outs, made = flatten(update(*tree_util.tree_unflatten(structure, tensors), numbers))
+            outs, out_structure = flatten(update(*tree_util.tree_unflatten(structure, tensors), numbers))
         return [x._value() for x in outs]
 
     graph = simplify(recorded(function, [*(x._type.array for x in leaves), *[NUMBER_TYPES[float].array] * len(names)]))
-    return _Captured(Routine(graph), made, tuple([type_of(t) for t in graph.out_types]))
+    return _Captured(Routine(graph), out_structure, tuple([type_of(t) for t in graph.out_types]))
 
 
 def wrapped_number(array: Any) -> Tensor:
@@ -97,6 +97,6 @@ def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) ->
     """Write the elements of ``new`` into tensors of the same types, unrecorded; count ``writes`` writes for each."""
     source = here(4)
     if modes.capturing is not None:
-        modes.capturing.operands(tensors)
+        modes.capturing.lift_operands(tensors)
     for tensor, value in zip(tensors, new, strict=True):
         tensor._overwrite(settled(tensor, value._value()), "optimizer step", source, writes)

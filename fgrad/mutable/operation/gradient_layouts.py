@@ -10,7 +10,7 @@ from fgrad.mutable.operation.plan import Pullback
 from fgrad.seam import needed_inputs
 
 
-class ColumnsKept:
+class ColumnMajorGradients:
     """The pull-backs of a plan, by which matrix operands are column-major: their gradients are column-major, too.
 
     Arguments:
@@ -19,15 +19,15 @@ class ColumnsKept:
     Source: PyTorch: torch/csrc/autograd/FunctionsManual.cpp, mm_mat1_backward
     """
 
-    __slots__ = ("factors", "found")
+    __slots__ = ("factors", "cache")
 
     def __init__(self, factors: Sequence[tuple[int, int]]):
         self.factors: Sequence[tuple[int, int]] = factors
-        self.found: dict[tuple[Pullback, int], Pullback] = {}
+        self.cache: dict[tuple[Pullback, int], Pullback] = {}
 
-    def of(self, pullback: Pullback, operands: Sequence[Any]) -> Pullback:
+    def for_operands(self, pullback: Pullback, operands: Sequence[Any]) -> Pullback:
         """The pull-back for operands with these layouts."""
-        for place, i in self.factors:
+        for index, i in self.factors:
             x = operands[i]
             g = x._geometry
             if g is None:
@@ -37,17 +37,15 @@ class ColumnsKept:
                 g = x._geometry_of()
             height = g.sizes[0]
             if g.strides == (1, height):
-                pullback = self.found.get((pullback, place)) or self._made(pullback, place, height)
+                pullback = self.cache.get((pullback, index)) or self._column_major(pullback, index, height)
         return pullback
 
-    def _made(self, pullback: Pullback, place: int, height: int) -> Pullback:
-        """The pull-back with a column-major gradient of the operand at a position, if it gives that gradient."""
-        strides = [
-            (1, height) if at == place else own for at, own in zip(pullback.wanted, pullback.strides, strict=True)
-        ]
-        made = evolve(pullback, strides=tuple(strides)) if place in pullback.wanted else pullback
-        self.found[pullback, place] = made
-        return made
+    def _column_major(self, pullback: Pullback, index: int, height: int) -> Pullback:
+        """The pull-back with a column-major gradient of the operand at a position, if it computes that gradient."""
+        strides = [(1, height) if at == index else old for at, old in zip(pullback.wrt, pullback.strides, strict=True)]
+        result = evolve(pullback, strides=tuple(strides)) if index in pullback.wrt else pullback
+        self.cache[pullback, index] = result
+        return result
 
 
 @lru_cache(1 << 12)

@@ -1,4 +1,4 @@
-"""Graphs of primitives as operations, of which recorded gradients and tangents consist."""
+"""Graphs of primitives as operations, for recorded gradients and tangents."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -52,7 +52,7 @@ def _read(graph: Graph) -> set[int]:
 
 
 @lru_cache(1 << 12)
-def of_graph(graph: Graph, name: str, node: str, strides: Callable[..., Ints | None] | None = None) -> Operation:
+def graph_operation(graph: Graph, name: str, node: str, strides: Callable[..., Ints | None] | None = None) -> Operation:
     """A graph as one operation, with ``strides`` as in ``Computing``.
 
     Its gradient with respect to inputs that the graph does not read is zeros, as in PyTorch's formulas for operands
@@ -69,16 +69,16 @@ def of_graph(graph: Graph, name: str, node: str, strides: Callable[..., Ints | N
 
 
 @lru_cache(1 << 12)
-def of_read(graph: Graph, name: str, node: str) -> tuple[Operation, tuple[int, ...]]:
+def graph_operation_on_reads(graph: Graph, name: str, node: str) -> tuple[Operation, tuple[int, ...]]:
     """A graph as an operation on the inputs it reads, and their positions: the others leave no history."""
     count = len(graph.in_types)
-    places = tuple(sorted(_read(graph))) or (count - 1,)
+    positions = tuple(sorted(_read(graph))) or (count - 1,)
 
     def run(*arrays: Any) -> Any:
-        given = dict(zip(places, arrays, strict=True))
-        return tuple(evaluate(graph, [given.get(i) for i in range(count)]))
+        inputs = dict(zip(positions, arrays, strict=True))
+        return tuple(evaluate(graph, [inputs.get(i) for i in range(count)]))
 
-    return Operation(name, run, node, ("self", "*tensors"), outputs=_results(graph)), places
+    return Operation(name, run, node, ("self", "*tensors"), outputs=_results(graph)), positions
 
 
 def _results(graph: Graph) -> tuple[str, ...]:

@@ -45,10 +45,10 @@ class LazyRoutine(Routine):
         return False
 
     def recorded(self) -> Routine:
-        found = self._recorded
-        if found is None:
-            found = self._recorded = Routine(self._record())
-        return found
+        routine = self._recorded
+        if routine is None:
+            routine = self._recorded = Routine(self._record())
+        return routine
 
     @property
     def kept(self) -> bool:
@@ -73,8 +73,8 @@ class LazyRoutine(Routine):
 
 def _read(how: Reading, array: np.ndarray) -> np.ndarray:
     """All elements of an array in another order."""
-    held, result = how.layout, how.result
-    flat = array.transpose(memory_order(held.sizes, held.strides)).reshape(-1)
+    layout, result = how.layout, how.result
+    flat = array.transpose(memory_order(layout.sizes, layout.strides)).reshape(-1)
     order = memory_order(result.sizes, result.strides)
     return flat.reshape([result.sizes[i] for i in order]).transpose(np.argsort(order))
 
@@ -94,20 +94,17 @@ class Piece:
     #: None for ``stack``: the operand lacks the axis
     length: int | None
 
-    #: see ``Motion``
-    whole = False
-
     def __call__(self, g: Geometry, *numbers: Any) -> Geometry:
         axis, length = self.axis, self.length
-        kept = () if length is None else ((length, g.strides[axis]),)
+        axis_dims = () if length is None else ((length, g.strides[axis]),)
         sizes, strides = (
             (*of[:axis], *of_axis, *of[axis + 1 :])
-            for of, of_axis in ((g.sizes, [n for n, _ in kept]), (g.strides, [step for _, step in kept]))
+            for of, of_axis in ((g.sizes, [n for n, _ in axis_dims]), (g.strides, [step for _, step in axis_dims]))
         )
         return Geometry(sizes, strides, g.offset + self.start * g.strides[axis], g.dtype, g.conj, g.neg)
 
     @property
-    def place(self) -> tuple[Any, ...]:
+    def index(self) -> tuple[Any, ...]:
         """Its index in an array; with an ellipsis, so that the result is an array even for a single number."""
         along = self.start if self.length is None else slice(self.start, self.start + self.length)
         return (*(slice(None),) * self.axis, along, ...)
@@ -121,7 +118,7 @@ class Join:
     join: Callable[[Sequence[Any]], np.ndarray]
     pieces: tuple[Piece, ...]
 
-    def pulled(self, wanted: Sequence[int]) -> Callable[[Sequence[Any]], list[np.ndarray]]:
+    def pullback(self, wrt: Sequence[int]) -> Callable[[Sequence[Any]], list[np.ndarray]]:
         """The function from the result's gradient to the gradients of some operands."""
-        pieces = [self.pieces[i] for i in wanted]
-        return lambda values: [values[0][piece.place] for piece in pieces]
+        pieces = [self.pieces[i] for i in wrt]
+        return lambda values: [values[0][piece.index] for piece in pieces]

@@ -46,7 +46,7 @@ def cast(x: Any, dtype: Dtype) -> Any:
 def _truncated(x: Any, new: np.dtype[Any]) -> Any:
     """Floating-point numbers as integers; those out of range as x86 instructions convert them.
 
-    They become the smallest integer of 32 or 64 bits, of which smaller types keep the lowest bits.
+    They become the smallest integer of 32 or 64 bits, truncated to its lowest bits for smaller types.
     """
     if x.dtype.itemsize == 2:
         x = lax.convert_element_type(x, np.float32)  # a type that can represent the bounds
@@ -65,7 +65,7 @@ def check_cast(result: Dtype, into: Dtype) -> None:
         )
 
 
-def written(value: Any, into: TensorType, common: Dtype | None) -> Any:
+def cast_into(value: Any, into: TensorType, common: Dtype | None) -> Any:
     if tuple(value.shape) != into.shape:
         raise RuntimeError(
             f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(value.shape)}"
@@ -137,15 +137,15 @@ class ArrayFunction:
     into: TensorType | None
     single: bool = True
 
-    def __call__(self, *given: Any) -> list[Any]:
+    def __call__(self, *present: Any) -> list[Any]:
         arrays: list[Any] = [None] * self.count
-        for i, x in zip(self.present, given, strict=True):
+        for i, x in zip(self.present, present, strict=True):
             arrays[i] = x if i in self.fixed else self._converted(x)
         results = self._results(arrays)
         if self.half is not None:
             results = [cast(x, self.half) for x in results]
         if self.into is not None:
-            results[0] = written(results[0], self.into, self.common)
+            results[0] = cast_into(results[0], self.into, self.common)
         return results
 
     def _converted(self, x: Any) -> Any:

@@ -22,7 +22,7 @@ from attrs import define, evolve, field
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation.gradient_layouts import ColumnsKept
+from fgrad.mutable.operation.gradient_layouts import ColumnMajorGradients
 from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
 from fgrad.mutable.operation.operands import ArrayFunction, OperandType, array_type_of, half_of, number
 from fgrad.mutable.operation.operation_node import (
@@ -53,7 +53,7 @@ from fgrad.mutable.tensor.tensor import (
 )
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.types.dtypes import float32
-from fgrad.mutable.values.capacity import held, memory
+from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled
@@ -94,17 +94,17 @@ class Operation:
     writing: Writing = WRITING
     plans: dict[Key, "Planned"] = field(factory=dict)
     #: how many operands these have in total
-    held: int = 0
+    operand_count: int = 0
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
         plan = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
         if plan is None:
             plan = Planned(self, types, params, into)
-            self.held += len(types)
-            if self.held > OPERANDS_KEPT:
+            self.operand_count += len(types)
+            if self.operand_count > OPERANDS_KEPT:
                 self.plans.clear()
-                self.held = len(types)
+                self.operand_count = len(types)
             self.plans[(types, params) if into is None else (types, params, into)] = plan  # type: ignore[index]
         return plan
 
@@ -114,11 +114,11 @@ class Operation:
         return self.node or f"{self.name.title().replace('_', '')}Backward0"
 
     def named(self, params: tuple[Any, ...]) -> dict[str, Any]:
-        """The static parameters by name."""
+        """The static parameters, by name."""
         return dict(zip(self.parameters, params, strict=True))
 
     def operand(self, i: int) -> str:
-        """The name of an operand; the last name stands for all further ones."""
+        """The name of an operand; the last name is that of all further ones, too."""
         return self.operands[min(i, len(self.operands) - 1)]
 
 
@@ -133,7 +133,7 @@ class Planned(Plan):
         "present",
         "single",
         "edges",
-        "places",
+        "named_operands",
         "by_value",
         "numbers",
         "layouts",
@@ -148,7 +148,7 @@ class Planned(Plan):
         self.operation: Operation = operation
         self.types: tuple[OperandType, ...] = types
         self.params: tuple[Any, ...] = params
-        #: the operands that are there
+        #: the positions of the operands that are not None
         self.present: tuple[int, ...] = tuple([i for i, t in enumerate(types) if t is not None])
         static, computing, gradients = operation.named(params), operation.computing, operation.gradients
         common = None if computing.promote is None else computing.promote(types, static)
@@ -159,17 +159,17 @@ class Planned(Plan):
         arrays = [array_type_of(types[i]) for i in self.present]
         self.join: Join | None = None if into is not None else _join(operation, types, static)
         if self.join is None:
-            routine: Routine = held(Routine(planned_graph(function, arrays, operation.name)))
+            routine: Routine = checked_for_capacity(Routine(planned_graph(function, arrays, operation.name)))
             out_types = types_of(routine.graph)
         else:
-            made = self.join.join
+            join = self.join.join
             routine = LazyRoutine(
-                lambda: planned_graph(function, arrays, operation.name), lambda values: [made(values)]
+                lambda: planned_graph(function, arrays, operation.name), lambda values: [join(values)]
             )
             out_types = (tensor_type(types[0].dtype, self.join.shape),)  # type: ignore[union-attr]
-        #: the operands that are there, with the names under which they are saved
-        self.places: tuple[tuple[int, str], ...] = tuple([(i, operation.operand(i)) for i in self.present])
-        names = [*[name for _, name in self.places], *operation.outputs]
+        #: the present operands' positions, with the names under which they are saved
+        self.named_operands: tuple[tuple[int, str], ...] = tuple([(i, operation.operand(i)) for i in self.present])
+        names = [*[name for _, name in self.named_operands], *operation.outputs]
         super().__init__(
             routine,
             out_types,
@@ -187,21 +187,21 @@ class Planned(Plan):
         #: the strides of the outputs if all operands are row-major; None until needed
         self.layouts: tuple[Ints | None, ...] | None = None
         self.node_class: type[OperationNode] = _node_class(operation, types, params)
-        #: the operands that have an edge, with their positions among those present, None for one left out
-        place_of = {i: place for place, i in enumerate(self.present)}
+        #: the operands that have an edge, with their indices among those present, or None
+        position_of = {i: position for position, i in enumerate(self.present)}
         self.edges: tuple[Any, ...] = tuple(
-            [(i, place_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
+            [(i, position_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
         )
-        factors = [(at, i) for at, (i, name) in enumerate(self.places) if name in gradients.columns]
+        factors = [(at, i) for at, (i, name) in enumerate(self.named_operands) if name in gradients.columns]
         #: the pull-backs for column-major operands, if that makes a difference
-        self.columns: ColumnsKept | None = ColumnsKept(factors) if factors else None
+        self.columns: ColumnMajorGradients | None = ColumnMajorGradients(factors) if factors else None
         #: the operands that are Python numbers
         self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
         #: the positions of Python numbers that PyTorch saves as numbers; those with a derivative it saves as tensors
-        self.by_value: frozenset[int] = frozenset([place_of[i] for i in self.numbers if i in operation.fixed])
+        self.by_value: frozenset[int] = frozenset([position_of[i] for i in self.numbers if i in operation.fixed])
 
-    def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
-        """The pull-back, adjusted by the operation's ``Gradients``: their layout, and whether they are defined."""
+    def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
+        """The pull-back, adjusted by the operation's ``Gradients``."""
         gradients, static = self.operation.gradients, self.operation.named(self.params)
         if issubclass(self.node_class, NotDerivedNode):
             return NOTHING
@@ -209,27 +209,27 @@ class Planned(Plan):
             return NOTHING
         if self.join is not None:
             recorded = super().pulled_back
-            routine = LazyRoutine(lambda: recorded(wanted).routine.graph, self.join.pulled(wanted))
-            views = tuple([(0, self.join.pieces[i]) for i in wanted])
-            return Pullback(routine, wanted, (), (), views, (None,) * len(wanted), False)
-        pullback = super().pulled_back(wanted)
+            routine = LazyRoutine(lambda: recorded(wrt).routine.graph, self.join.pullback(wrt))
+            views = tuple([(0, self.join.pieces[i]) for i in wrt])
+            return Pullback(routine, wrt, (), (), views, (None,) * len(wrt), False)
+        pullback = super().pulled_back(wrt)
         if not (gradients.views or gradients.strides):
             return pullback
-        passed, strides = list(pullback.passed), list(pullback.strides)
-        for k, place in enumerate(wanted):
-            name = self.places[place][1]
+        passed, strides = list(pullback.views), list(pullback.strides)
+        for k, position in enumerate(wrt):
+            name = self.named_operands[position][1]
             view, layout = gradients.views.get(name), gradients.strides.get(name)
             if view is not None:
                 passed[k] = 0, partial(view, **static)
             if layout is not None:
-                strides[k] = layout(self.types, type_at(self, place).shape)
-        return evolve(pullback, passed=tuple(passed), strides=tuple(strides), only_passes=False)
+                strides[k] = layout(self.types, type_at(self, position).shape)
+        return evolve(pullback, views=tuple(passed), strides=tuple(strides), only_views=False)
 
-    def laid_out(self, operands: Sequence[Any], apart: bool) -> tuple[Ints | None, ...]:
-        """The strides of the outputs; ``apart``: some operand is not row-major."""
+    def output_strides(self, operands: Sequence[Any], irregular: bool) -> tuple[Ints | None, ...]:
+        """The strides of the outputs; ``irregular``: some operand is not row-major."""
         strides = self.operation.computing.strides
         layouts = tuple([None if strides is None else strides(operands, t.shape) for t in self.out_types])
-        if not apart or strides is None:
+        if not irregular or strides is None:
             self.layouts = layouts
         return layouts
 
@@ -262,44 +262,41 @@ def _node_class(operation: Operation, types: tuple[OperandType, ...], params: tu
 def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """Run an operation on tensors and Python numbers, and record it for backward if a tensor requires grad.
 
-    The parameters are hashable and stand in the operation's order.
+    The parameters are hashable, and in the operation's order.
     """
-    unusually = unusual.on and unusual.within()
-    if unusually and modes.level:
+    is_unusual = unusual.on and unusual.within()
+    if is_unusual and modes.level:
         operands = constants(LIFTED.call(operands))
     if elsewhere.exist:
-        check_together(operation, operands)
+        check_same_device(operation, operands)
     types: list[OperandType] = []
     values: list[Any] = []
-    tracked = origin = apart = waits = False
+    tracked = origin = irregular = waits = False
     readings: Readings = ()
     for x in operands:
         if isinstance(x, Tensor):
             types.append(x._type)
             storage = x._storage
-            if storage.__class__ is DeferredStorage and not unusually:
+            if storage.__class__ is DeferredStorage and not is_unusual:
                 waits = True
                 value = storage.waiting  # type: ignore[attr-defined]
             else:
                 value = storage.array
-            if x._geometry is None and storage.home is None:
-                values.append(value)
-                if storage.strides is not None:
-                    apart = True
-            else:
-                apart = True
-                how = deferred_read(x) if modes.interceptor is None else None
-                if how is None:
-                    value = x._value() if unusually else x._waiting()
-                    values.append(value)
+            if x._geometry is not None or storage.home is not None:
+                irregular = True
+                reading = deferred_read(x) if modes.interceptor is None else None
+                if reading is not None:
+                    readings = (*readings, (len(values), reading))
+                else:
+                    value = x._value() if is_unusual else x._waiting()
                     if value.__class__ is Deferred:
                         waits = True
-                else:
-                    readings = (*readings, (len(values), how))
-                    values.append(value)
+            elif storage.strides is not None:
+                irregular = True
+            values.append(value)
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 # an operation on inference tensors alone is never recorded
-                tracked = tracked or not x._inference or has_normal(operation, operands)
+                tracked = tracked or not x._inference or has_non_inference(operation, operands)
             elif x._origin is not None:
                 origin = True
         elif x is None:
@@ -314,19 +311,19 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
         except Exception:
             find_nodes(operands)
             raise
-    if not unusually or modes.interceptor is None:
+    if not is_unusual or modes.interceptor is None:
         routine = plan.routine.reading(readings) if readings else plan.routine
-        outs = defer(routine, values) if (waits or routine.defers) and not unusually else routine(values)
+        outs = defer(routine, values) if (waits or routine.defers) and not is_unusual else routine(values)
     else:
         outs = modes.interceptor(operation, plan, values, operands)
     layouts = plan.layouts
-    if apart or layouts is None:
-        layouts = plan.laid_out(operands, apart)
+    if irregular or layouts is None:
+        layouts = plan.output_strides(operands, irregular)
     if plan.single:
         results: tuple[Tensor, ...] = (new_tensor(outs[0], plan.out_types[0], layouts[0]),)
     else:
         results = tuple([new_tensor(*of) for of in zip(outs, plan.out_types, layouts, strict=True)])
-    if unusually and modes.dual_level >= 0:
+    if is_unusual and modes.dual_level >= 0:
         PUSH.call(plan, operands, results)
     if tracked and modes.grad and plan.differentiable:
         record(plan, operands, results, visible(sys._getframe(2)))
@@ -337,22 +334,22 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     return results[0] if plan.single else results
 
 
-def check_together(operation: Operation, operands: Sequence[Any]) -> None:
+def check_same_device(operation: Operation, operands: Sequence[Any]) -> None:
     """Raise PyTorch's error for operands on several devices; 0-d CPU tensors and indices are allowed anywhere."""
     first = None
     for i, x in enumerate(operands):
         if isinstance(x, Tensor) and i not in operation.fixed:
-            place = place_of(held_value(x._storage))
-            if place.type == "cpu" and not x._type.shape:
+            device = place_of(held_value(x._storage))
+            if device.type == "cpu" and not x._type.shape:
                 continue
-            if first is not None and place != first:
-                if "meta" in (first.type, place.type):
-                    raise RuntimeError(f"Tensor on device {place} is not on the expected device {first}!")
+            if first is not None and device != first:
+                if "meta" in (first.type, device.type):
+                    raise RuntimeError(f"Tensor on device {device} is not on the expected device {first}!")
                 raise RuntimeError(
                     "Expected all tensors to be on the same device, but found at least two devices, "
-                    f"{first} and {place}!"
+                    f"{first} and {device}!"
                 )
-            first = place
+            first = device
 
 
 def note_origin(
@@ -364,7 +361,7 @@ def note_origin(
     for x in operands:
         if isinstance(x, Tensor):
             if is_tracked(x):
-                tracked.append(_maker(x))
+                tracked.append(_node_or_leaf(x))
             elif x._origin is not None:
                 parents.append(x._origin)
     if not reason and tracked:
@@ -374,14 +371,14 @@ def note_origin(
         result._origin = origin
 
 
-def _maker(tensor: Tensor) -> Any:
-    """The node that made a tensor with history, or the leaf itself; for a view without one, its base's."""
+def _node_or_leaf(tensor: Tensor) -> Any:
+    """The node of a tensor with history, or the leaf itself; for a view without a node, its base's."""
     if tensor._node is None and not tensor._requires_grad and tensor._view is not None:
-        return _maker(tensor._view.base)
+        return _node_or_leaf(tensor._view.base)
     return tensor._node or tensor
 
 
-def has_normal(operation: Operation, operands: Sequence[Any]) -> bool:
+def has_non_inference(operation: Operation, operands: Sequence[Any]) -> bool:
     """Whether some operand is not an inference tensor: a number with a derivative counts as a tensor, as in PyTorch."""
     return any(
         not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.fixed
@@ -429,9 +426,9 @@ def node_of(
     ``source`` is the user's line, if already known.
     """
     edges: list[Edge | None] = []
-    wanted: list[int] = []
+    wrt: list[int] = []
     integers = overwritten is not None and not overwritten._type.inexact
-    for i, place in plan.edges:
+    for i, position in plan.edges:
         x = operands[i]
         edge: Edge | None = None
         if isinstance(x, Tensor):
@@ -443,38 +440,38 @@ def node_of(
                 edge = accumulator(x), 0
         edges.append(edge)
         if edge is not None:
-            wanted.append(place)
+            wrt.append(position)
             if not x._type.inexact:
                 integers = True
-    if not wanted and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
+    if not wrt and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
         return None
     if integers:
         return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     try:
         # a view made without recording requires grad if its base does, but no gradient flows through it
-        requested = tuple(wanted)
-        pullback = plan.pullbacks.get(requested) or plan.pullback(requested) if wanted else NOTHING
+        requested = tuple(wrt)
+        pullback = plan.pullbacks.get(requested) or plan.pullback(requested) if wrt else NOTHING
         if plan.columns is not None:
-            pullback = plan.columns.of(pullback, operands)
+            pullback = plan.columns.for_operands(pullback, operands)
     except UndefinedDerivativeError:
-        none = (None,) * len(wanted)
-        nothing = Pullback(plan.routine, tuple(wanted), (), (), none, none, False)
+        none = (None,) * len(wrt)
+        nothing = Pullback(plan.routine, tuple(wrt), (), (), none, none, False)
         return named(RefusedNode, plan.node_class.__name__)(plan, nothing, edges, [])
     saved: list[Any] = []
     if pullback.inputs:
-        places = plan.places
+        named_operands = plan.named_operands
         for at in pullback.inputs:
-            i, name = places[at]
+            i, name = named_operands[at]
             x = operands[i]
             if not isinstance(x, Tensor):
                 saved.append(number(x))
             else:
-                # as another operand it is saved like any other tensor: backward will refuse it, since it was written
+                # if it is a further operand, too, backward will fail there, since it was written
                 saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
     node = plan.node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
         node.numbers = tuple(map(operands.__getitem__, plan.numbers))
-    if len(wanted) < len(operands):
+    if len(wrt) < len(operands):
         for x in operands:
             if isinstance(x, Tensor) and x._origin is not None:
                 node.origins = (*node.origins, x._origin)

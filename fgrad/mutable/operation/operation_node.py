@@ -83,26 +83,26 @@ class OperationNode(Node):
             return [None] * len(self.next_edges)
         if modes.grad or (unusual.on and modes.dual_level >= 0):
             # as results of recorded operations, so that they can be differentiated again
-            found = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
+            gradients = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
         else:
-            found = self._computed(pullback, cotangents, grads)
-        return found if len(found) == len(self.next_edges) else self._spread(found)
+            gradients = self._computed(pullback, cotangents, grads)
+        return gradients if len(gradients) == len(self.next_edges) else self._spread(gradients)
 
     def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
         """The saved values, each read only once: unpack hooks run at each read."""
-        found = []
+        values = []
         for s in self.saved:
-            found.append(how(s, self) if isinstance(s, SavedTensor) else s)
-        return found
+            values.append(how(s, self) if isinstance(s, SavedTensor) else s)
+        return values
 
     def _computed(
         self, pullback: Pullback, cotangents: Sequence[Tensor], grads: Sequence[Tensor | None]
     ) -> Sequence[Tensor]:
         """The requested gradients, unrecorded."""
-        views: Sequence[Tensor | None] = (None,) * len(pullback.wanted)
-        if any(pullback.passed):
+        views: Sequence[Tensor | None] = (None,) * len(pullback.wrt)
+        if any(pullback.views):
             views = self._views(pullback, cotangents)
-        if pullback.only_passes and not self.saved and all(view is not None for view in views):
+        if pullback.only_views and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
         values = self._read(grads, SavedTensor.waiting)
         waits = pullback.routine.defers
@@ -115,15 +115,15 @@ class OperationNode(Node):
         layouts = pullback.strides
         if len(cotangents) == 1 and has_own_strides(cotangents[0]):
             layouts = self._following(pullback, cotangents[0])
-        found = []
+        gradients = []
         types, present = self.plan.types, self.plan.present
-        for view, v, i, strides in zip(views, outs, pullback.wanted, layouts, strict=True):
-            found.append(new_tensor(v, types[present[i]], strides) if view is None else _with_value_read(view, v))
-        return found
+        for view, v, i, strides in zip(views, outs, pullback.wrt, layouts, strict=True):
+            gradients.append(new_tensor(v, types[present[i]], strides) if view is None else _with_value_read(view, v))
+        return gradients
 
     def _views(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor | None]:
         """The gradients if all are views of incoming ones."""
-        return [None if p is None else _passed_on(cotangents[p[0]], p[1], self.numbers) for p in pullback.passed]
+        return [None if p is None else _passed_on(cotangents[p[0]], p[1], self.numbers) for p in pullback.views]
 
     def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
         """The strides of gradients computed elementwise from a result's gradient: they have its layout.
@@ -137,15 +137,17 @@ class OperationNode(Node):
         if any(x is not None and has_own_strides(x) and not x._geometry_of().contiguous for x in saved):
             factors = [[saved[k] for k in read] for read in saved_reads(pullback)]
         else:
-            factors = [[]] * len(pullback.wanted)
+            factors = [[]] * len(pullback.wrt)
         return [
-            elementwise((cotangent, *more), shape) if given is None and type_at(self.plan, i).shape == shape else given
-            for i, given, more in zip(pullback.wanted, pullback.strides, factors, strict=True)
+            elementwise((cotangent, *more), shape)
+            if strides is None and type_at(self.plan, i).shape == shape
+            else strides
+            for i, strides, more in zip(pullback.wrt, pullback.strides, factors, strict=True)
         ]
 
-    def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    def _spread(self, gradients: Sequence[Tensor]) -> Sequence[Tensor | None]:
         """The gradients at the positions of their edges."""
-        it = iter(found)
+        it = iter(gradients)
         return [None if edge is None else next(it) for edge in self.next_edges]
 
     def release(self, source: RawSource | None = None) -> None:
@@ -163,8 +165,8 @@ class OperationNode(Node):
         return saved_attribute(self, name)
 
     def __dir__(self) -> list[str]:
-        found = ["metadata", "name", "next_functions", "register_hook", "register_prehook", "requires_grad"]
-        return found + saved_names(self)
+        names = ["metadata", "name", "next_functions", "register_hook", "register_prehook", "requires_grad"]
+        return names + saved_names(self)
 
 
 class NotDerivedNode(OperationNode):
@@ -193,17 +195,17 @@ class CheckedNode(OperationNode):
 
     def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
         operation = self.plan.operation
-        found = super()._read(grads, how)
+        values = super()._read(grads, how)
         saved = {
             s.name: x._value() if isinstance(x, Tensor) else computed(x)
-            for s, x in zip(self.saved, found, strict=True)
+            for s, x in zip(self.saved, values, strict=True)
             if isinstance(s, SavedTensor)
         }
         static = operation.named(self.plan.params)
         refuse = operation.gradients.refuse
         assert refuse is not None
         refuse(saved, [None if g is None else g._value() for g in grads], **static)
-        return found
+        return values
 
 
 class RefusedNode(OperationNode):
@@ -234,13 +236,13 @@ class IntegerNode(OperationNode):
         raise INTEGER_GRADIENT.call(self)
 
 
-def type_at(plan: Planned, place: int) -> TensorType:
+def type_at(plan: Planned, position: int) -> TensorType:
     """The type of the operand at a position among those present."""
-    return plan.types[plan.present[place]]  # type: ignore[return-value]
+    return plan.types[plan.present[position]]  # type: ignore[return-value]
 
 
 def zeros(type: TensorType) -> Tensor:
-    """A tensor of zeros, which an undefined gradient stands for."""
+    """A tensor of zeros, in place of an undefined gradient."""
     return new_tensor(filled(type.shape, type.dtype.numpy, 0), type)
 
 

@@ -10,9 +10,9 @@ from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is
 from fgrad.mutable.tensor.tensor import Tensor, has_own_strides
 
 #: the layout of an operand: its sizes and strides
-Lie = tuple[Ints, Ints]
+Strided = tuple[Ints, Ints]
 #: a number counts as a 0-d tensor
-_NUMBER: Lie = ((), ())
+_NUMBER: Strided = ((), ())
 
 
 def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -23,7 +23,7 @@ def elementwise(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """
     if not any(isinstance(x, Tensor) and has_own_strides(x) for x in operands):
         return None
-    return ordered(tuple([_lie(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
+    return ordered(tuple([_layout(x) if isinstance(x, Tensor) else _NUMBER for x in operands if x is not None]), shape)
 
 
 def elementwise_of_tensors(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -40,7 +40,7 @@ def elementwise_of_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
 ELEMENTWISE = (elementwise, elementwise_of_tensors, elementwise_of_two)
 
 
-def _lie(x: Tensor) -> Lie:
+def _layout(x: Tensor) -> Strided:
     g = x._geometry or x._storage.home
     if g is not None:
         return g.sizes, g.strides
@@ -49,22 +49,22 @@ def _lie(x: Tensor) -> Lie:
 
 
 @lru_cache(1 << 14)
-def ordered(lies: tuple[Lie, ...], shape: Ints) -> Ints | None:
+def ordered(layouts: tuple[Strided, ...], shape: Ints) -> Ints | None:
     """``elementwise`` of operands with these layouts."""
-    strides = _dense_like(lies, shape)
+    strides = _dense_like(layouts, shape)
     return None if strides == contiguous_strides(shape) else strides
 
 
-def _dense_like(lies: tuple[Lie, ...], shape: Ints) -> Ints:
-    if all(sizes == shape for sizes, _ in lies):
-        if all(is_contiguous(*lie) for lie in lies):
+def _dense_like(layouts: tuple[Strided, ...], shape: Ints) -> Ints:
+    if all(sizes == shape for sizes, _ in layouts):
+        if all(is_contiguous(*layout) for layout in layouts):
             return contiguous_strides(shape)
-        if all(_in_channels_last(*lie) for lie in lies):
+        if all(_in_channels_last(*layout) for layout in layouts):
             return laid_out_in((0, 2, 3, 1), shape)
-        first = lies[0][1]
-        if all(own == first for _, own in lies) and is_dense(shape, first):
+        first = layouts[0][1]
+        if all(each == first for _, each in layouts) and is_dense(shape, first):
             return first
-    order = _fastest_first([_steps(*lie, shape) for lie in lies], shape)
+    order = _fastest_first([_steps(*layout, shape) for layout in layouts], shape)
     if order == [*reversed(range(len(shape)))]:
         return contiguous_strides(shape)
     strides, step = [0] * len(shape), 1
@@ -77,8 +77,8 @@ def _dense_like(lies: tuple[Lie, ...], shape: Ints) -> Ints:
 def _steps(sizes: Ints, strides: Ints, shape: Ints) -> list[int]:
     """The strides of an operand along the axes of the result, 0 where it is repeated."""
     added = len(shape) - len(sizes)
-    own = [0 if n == 1 != m else s for n, s, m in zip(sizes, strides, shape[added:], strict=True)]
-    return [0] * added + own
+    own_strides = [0 if n == 1 != m else s for n, s, m in zip(sizes, strides, shape[added:], strict=True)]
+    return [0] * added + own_strides
 
 
 def _fastest_first(steps: Sequence[Sequence[int]], shape: Ints) -> list[int]:
@@ -87,11 +87,11 @@ def _fastest_first(steps: Sequence[Sequence[int]], shape: Ints) -> list[int]:
     for i in range(1, len(shape)):
         at = i
         for j in range(i - 1, -1, -1):
-            found = _compare(steps, shape, order[j], order[at])
-            if found > 0:
+            comparison = _compare(steps, shape, order[j], order[at])
+            if comparison > 0:
                 order[j], order[at] = order[at], order[j]
                 at = j
-            elif found < 0:
+            elif comparison < 0:
                 break
     return order
 
@@ -164,25 +164,25 @@ def of_index(g: Geometry, spec: Sequence[int | str | None], indices: Sequence[Te
     the number of a mask's elements, or whether there is an index tensor.
     """
     it = iter(indices)
-    columns: list[Lie | None] = []
+    columns: list[Strided | None] = []
     for each in spec:
         if isinstance(each, int):  # a mask stands for one index tensor per axis, as from ``nonzero``
             rank = len(next(it)._type.shape)
             columns += [((each,), (rank,))] * rank
         else:
-            columns.append(None if each is None else _lie(next(it)))
+            columns.append(None if each is None else _layout(next(it)))
     return _of_columns((g.sizes, g.strides), tuple(columns))
 
 
 @lru_cache(1 << 14)
-def _of_columns(lie: Lie, columns: tuple[Lie | None, ...]) -> Ints | None:
+def _of_columns(layout: Strided, columns: tuple[Strided | None, ...]) -> Ints | None:
     """``of_index`` of a tensor with this layout, and of indices, one for each indexed axis."""
     axes = [i for i, column in enumerate(columns) if column is not None]
-    rest = [i for i in range(len(lie[0])) if i not in axes]
+    rest = [i for i in range(len(layout[0])) if i not in axes]
     before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
-    given = [column for column in columns if column is not None]
-    found = np.broadcast_shapes(*[sizes for sizes, _ in given])
-    shape = (*[lie[0][i] for i in rest[:before]], *found, *[lie[0][i] for i in rest[before:]])
-    strides = (*[lie[1][i] for i in rest[:before]], *[0] * len(found), *[lie[1][i] for i in rest[before:]])
+    matrices = [column for column in columns if column is not None]
+    batch = np.broadcast_shapes(*[sizes for sizes, _ in matrices])
+    shape = (*[layout[0][i] for i in rest[:before]], *batch, *[layout[0][i] for i in rest[before:]])
+    strides = (*[layout[1][i] for i in rest[:before]], *[0] * len(batch), *[layout[1][i] for i in rest[before:]])
     after = (1,) * (len(rest) - before)
-    return ordered(((shape, strides), *[((*sizes, *after), (*own, *after)) for sizes, own in given]), shape)
+    return ordered(((shape, strides), *[((*sizes, *after), (*each, *after)) for sizes, each in matrices]), shape)

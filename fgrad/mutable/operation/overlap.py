@@ -141,19 +141,19 @@ def nested(sizes: Ints, strides: Ints) -> bool:
 
 
 @lru_cache(KEPT)
-def in_turns(graph: Graph, sizes: Ints, strides: Ints, own: tuple[int, ...]) -> Routine:
+def in_turns(graph: Graph, sizes: Ints, strides: Ints, aliases: tuple[int, ...]) -> Routine:
     """A kernel that writes its first operand, applied to elements that share memory: see the NOTE above.
 
-    ``own`` are the operands that are the written tensor itself, the first among them.
+    ``aliases`` are the operands that are the written tensor itself, the first among them.
     """
     turn, source = _turns(sizes, strides)
 
     def function(current: Any, *rest: Any) -> list[Any]:
-        given = [current, *rest]
+        arrays = [current, *rest]
         for k in range(len(source)):
-            found = evaluate(graph, [current if i in own else x for i, x in enumerate(given)])[0]
-            written = jnp.take(found.reshape(-1), source[k].reshape(-1), axis=0).reshape(sizes)
-            current = jnp.where(turn >= k, written, current)
+            computed = evaluate(graph, [current if i in aliases else x for i, x in enumerate(arrays)])[0]
+            new = jnp.take(computed.reshape(-1), source[k].reshape(-1), axis=0).reshape(sizes)
+            current = jnp.where(turn >= k, new, current)
         return [current]
 
     return Routine(recorded(function, graph.in_types))
@@ -179,15 +179,15 @@ def in_sequence(graph: Graph, expanded: Graph, written: Geometry, read: tuple[Ge
         depth, rounds = deeper, rounds + 1
 
     def function(current: Any, *rest: Any) -> list[Any]:
-        found = current
+        result = current
         for _ in range(rounds + 1):
-            given = list(rest)
+            operands = list(rest)
             for i, (element, before) in sources.items():
-                new = jnp.take(found.reshape(-1), element, axis=0)
+                new = jnp.take(result.reshape(-1), element, axis=0)
                 old = jnp.broadcast_to(rest[i], written.sizes).reshape(-1)
-                given[i] = jnp.where(before, new, old).reshape(written.sizes)
-            found = evaluate(expanded, [current, *given])[0]
-        return [found]
+                operands[i] = jnp.where(before, new, old).reshape(written.sizes)
+            result = evaluate(expanded, [current, *operands])[0]
+        return [result]
 
     return Routine(recorded(function, graph.in_types))
 
@@ -196,9 +196,9 @@ def _written_before(
     read: Geometry, at: np.ndarray, order: np.ndarray, turn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each element the written element that it reads, and whether that has been written by then."""
-    wanted = element_positions(read.sizes, read.strides, read.offset).reshape(-1)
-    element = order[np.minimum(np.searchsorted(at, wanted, sorter=order), len(order) - 1)]
-    return element, (at[element] == wanted) & (turn[element] < turn)
+    positions = element_positions(read.sizes, read.strides, read.offset).reshape(-1)
+    element = order[np.minimum(np.searchsorted(at, positions, sorter=order), len(order) - 1)]
+    return element, (at[element] == positions) & (turn[element] < turn)
 
 
 def _turns(sizes: Ints, strides: Ints) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -16,7 +16,7 @@ from attrs import frozen
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.layout.gradient_views import Passed, passed
+from fgrad.mutable.layout.gradient_views import GradientView, gradient_views
 from fgrad.mutable.tensor.tensor_type import TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, recorded
 from fgrad.seam import (
@@ -43,15 +43,15 @@ class Pullback:
     """
 
     routine: Routine
-    wanted: tuple[int, ...]
+    wrt: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     #: for each gradient that is a view of an incoming one: which one, and the view; see NOTE [Gradients that are views]
-    passed: tuple[Passed | None, ...]
+    views: tuple[GradientView | None, ...]
     #: the strides of each gradient that is not a view; None for row-major
     strides: tuple[Ints | None, ...]
     #: whether every gradient is an incoming one, or a view of a whole one: then no program has to run
-    only_passes: bool
+    only_views: bool
 
 
 #: the pull-back of an operation through which no gradient flows
@@ -119,15 +119,15 @@ class Plan:
     def graph(self) -> Graph:
         return self.routine.graph
 
-    def pullback(self, wanted: tuple[int, ...]) -> Pullback:
-        pullback = self.pullbacks.get(wanted)
+    def pullback(self, wrt: tuple[int, ...]) -> Pullback:
+        pullback = self.pullbacks.get(wrt)
         if pullback is None:
-            pullback = self.pullbacks[wanted] = self.pulled_back(wanted)
+            pullback = self.pullbacks[wrt] = self.pulled_back(wrt)
         return pullback
 
-    def pulled_back(self, wanted: tuple[int, ...]) -> Pullback:
+    def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return with_x64(_pullback, self.graph, wanted, self.inexact, self.reads_outputs, self.kept)
+        return with_x64(_pullback, self.graph, wrt, self.inexact, self.reads_outputs, self.kept)
 
     def recomputing_pullback(self, wanted: tuple[int, ...]) -> Pullback:
         """The pull-back that reads no output, but computes what it needs of them again."""
@@ -145,7 +145,7 @@ class Plan:
 
 
 def _pullback(
-    graph: Graph, wanted: tuple[int, ...], inexact: tuple[int, ...], reads_outputs: bool, also: tuple[int, ...]
+    graph: Graph, wrt: tuple[int, ...], inexact: tuple[int, ...], reads_outputs: bool, also: tuple[int, ...]
 ) -> Pullback:
     n, m = len(graph.in_types), len(graph.out_types)
     ct_types = [tangent_type(graph.out_types[k]) for k in inexact]
@@ -155,27 +155,27 @@ def _pullback(
         cotangents = evaluate(joint, [*ins, *outs, *map(_conj, cts)])
         return [
             lax.full(graph.in_types[i].shape, 0, graph.in_types[i].dtype) if k is None else _conj(cotangents[k])
-            for i, k in zip(wanted, results, strict=True)
+            for i, k in zip(wrt, results, strict=True)
         ]
 
-    joint, results = _with_outputs_given(graph, wanted, inexact, reads_outputs)
+    joint, results = _with_outputs_given(graph, wrt, inexact, reads_outputs)
     types = [*graph.in_types, *graph.out_types, *ct_types]
-    given = [k for k in results if k is not None]
-    if len(given) == len(results) and all(t.dtype.kind != "c" for t in types):
+    indices = [k for k in results if k is not None]
+    if len(indices) == len(results) and all(t.dtype.kind != "c" for t in types):
         # need not be recorded again, which would take as long as all the rest
-        full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in given])))
+        full = unsourced(Graph(joint.in_types, joint.consts, joint.nodes, tuple([joint.outputs[k] for k in indices])))
     else:
         full = recorded(function, types)
     full = _reduced(full)
     used = {i for node in full.nodes for i in node.inputs} | set(full.outputs) | set(also)
-    kept = [i for i in range(n + m) if i in used]
+    reads = [i for i in range(n + m) if i in used]
     builder = Builder(full.in_types)
     outs = builder.splice(full, builder.inputs)
-    cut = builder.finish(outs, [builder.inputs[i] for i in [*kept, *range(n + m, n + m + len(inexact))]])
-    inputs, outputs = tuple([i for i in kept if i < n]), tuple([i - n for i in kept if i >= n])
-    views = passed(cut, len(kept))
-    only_passes = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
-    return Pullback(Routine(cut), wanted, inputs, outputs, views, (None,) * len(wanted), only_passes)
+    cut = builder.finish(outs, [builder.inputs[i] for i in [*reads, *range(n + m, n + m + len(inexact))]])
+    inputs, outputs = tuple([i for i in reads if i < n]), tuple([i - n for i in reads if i >= n])
+    views = gradient_views(cut, len(reads))
+    only_views = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
+    return Pullback(Routine(cut), wrt, inputs, outputs, views, (None,) * len(wrt), only_views)
 
 
 def _reduced(graph: Graph) -> Graph:
@@ -190,28 +190,28 @@ def _conj(x: Any) -> Any:
 
 
 def _with_outputs_given(
-    graph: Graph, wanted: Sequence[int], inexact: Sequence[int], reads_outputs: bool
+    graph: Graph, wrt: Sequence[int], inexact: Sequence[int], reads_outputs: bool
 ) -> tuple[Graph, list[int | None]]:
     """The graph (inputs, outputs, cotangents) -> input cotangents, and the output index of each of ``wanted``."""
     m = len(graph.out_types)
     inexact_set = set(inexact)
-    joint = vjp(graph, list(wanted), [k in inexact_set for k in range(m)])
+    joint = vjp(graph, list(wrt), [k in inexact_set for k in range(m)])
     full = joint.graph
     n = len(graph.in_types)
     builder = Builder([*graph.in_types, *graph.out_types])
     cts = [builder.input(t) for t in full.in_types[n:]]
-    given = {
+    known = {
         value: n + k
         for k, value in reversed(list(enumerate(full.outputs[:m])))
         if reads_outputs and value >= len(full.in_types)
     }
     numbers = [*builder.inputs[:n], *cts, *(builder.const(c) for c in full.consts)]
     for at in range(len(full.in_types), len(numbers)):
-        numbers[at] = given.get(at, numbers[at])
+        numbers[at] = known.get(at, numbers[at])
     for node in full.nodes:
         first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
         for k in range(len(node.op.out_types)):
-            numbers.append(given.get(len(numbers), first + k))
+            numbers.append(known.get(len(numbers), first + k))
     wanted_outputs = [numbers[i] for i in full.outputs[m:]]
     return builder.finish(wanted_outputs), list(joint.results)
 
@@ -225,8 +225,8 @@ def _pushforward(graph: Graph, varied: tuple[int, ...], inexact: tuple[int, ...]
         results = evaluate(joint.graph, flat)
         tangents = results[m:]
         return [
-            lax.full(graph.out_types[k].shape, 0, graph.out_types[k].dtype) if place is None else tangents[place]
-            for k, place in [(k, joint.results[k]) for k in inexact]
+            lax.full(graph.out_types[k].shape, 0, graph.out_types[k].dtype) if index is None else tangents[index]
+            for k, index in [(k, joint.results[k]) for k in inexact]
         ]
 
     return Pushforward(Routine(_reduced(recorded(function, types))), varied)

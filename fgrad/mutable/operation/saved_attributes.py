@@ -24,30 +24,30 @@ def saved_attribute(node: Any, name: str) -> Any:
       AttributeError: it is not one of ``_saved_*`` and ``_raw_saved_*``, or the operation saves nothing of that name.
       RuntimeError: the saved value was freed.
     """
-    found = _MISSING
+    value = _MISSING
     if name.startswith("_saved_"):
-        found = _saved(node, name.removeprefix("_saved_"))
+        value = _saved(node, name.removeprefix("_saved_"))
     elif name.startswith("_raw_saved_"):
-        found = _raw(node, name.removeprefix("_raw_saved_"))
-    if found is _MISSING:
+        value = _raw(node, name.removeprefix("_raw_saved_"))
+    if value is _MISSING:
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
-    return found
+    return value
 
 
 def saved_names(node: Any) -> list[str]:
     """The names of these attributes."""
     operation = node.plan.operation
-    found = []
+    tensors = []
     for s in node.saved:
         if isinstance(s, SavedTensor):
             name = s.name.lstrip("*")
-            found += [f"_saved_{name}", f"_raw_saved_{name}"]
-    shown = [
+            tensors += [f"_saved_{name}", f"_raw_saved_{name}"]
+    others = [
         *_numbers(node),
         *(name for name in operation.parameters if name != "spec"),
         *dict(operation.gradients.constants),
     ]
-    return found + [f"_saved_{name}" for name in shown]
+    return tensors + [f"_saved_{name}" for name in others]
 
 
 class _Nothing:
@@ -72,12 +72,12 @@ def _tensors(node: Any, name: str) -> list[SavedTensor]:
 def _numbers(node: Any) -> dict[str, Any]:
     """The operands that are Python numbers; those that have a derivative are tensors to PyTorch."""
     plan = node.plan
-    found = {}
+    numbers = {}
     for i, x in zip(plan.numbers, node.numbers, strict=False):
         name = plan.operation.operand(i)
         plainly = i in plan.operation.fixed or name in _SCALARS
-        found[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
-    return found
+        numbers[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
+    return numbers
 
 
 def _wrapped(x: Any) -> Tensor:
@@ -114,10 +114,10 @@ def _saved(node: Any, name: str) -> Any:
 
 
 def _in_places(node: Any, saved: Sequence[Any], nothing: Any) -> tuple[Any, ...]:
-    """A variadic operand as a tuple; of an index, ``nothing`` stands for the axes that no tensor indexes."""
-    found = iter(saved)
+    """A variadic operand as a tuple; for an index, ``nothing`` is the item of axes that no tensor indexes."""
+    tensors = iter(saved)
     static = node.plan.operation.named(node.plan.params)
-    return tuple([next(found) if yes else nothing for yes in static.get("spec", [True] * len(saved))])
+    return tuple([next(tensors) if yes else nothing for yes in static.get("spec", [True] * len(saved))])
 
 
 def _scales(factors: Sequence[float | None]) -> dict[str, float | None]:

@@ -61,7 +61,7 @@ class Views:
 
 def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """The view, or the list of views, that an operation makes of its first operand."""
-    # a tensor from outside a level is viewed there, so that writes to the view reach it; who reads it lifts it
+    # a tensor from outside a level is viewed there, so that writes to the view reach it; reading lifts it
     tensor: Tensor = operands[0]
     if modes.grad and tensor._view is not None:
         gradient_function(tensor)  # a forbidden view that was written is refused first: see ``find_nodes``
@@ -119,9 +119,9 @@ def view_of(
     if parent is None:
         result._view = ViewOf(base, creation, version, operation, source, None, geometry)
     else:
-        known = parent if parent.depth < DEEPEST_VIEW else None
-        depth = 0 if known is None else known.depth + 1
-        result._view = ViewOf(base, creation, version, operation, source, parent.dual, geometry, known, depth)
+        ancestor = parent if parent.depth < DEEPEST_VIEW else None
+        depth = 0 if ancestor is None else ancestor.depth + 1
+        result._view = ViewOf(base, creation, version, operation, source, parent.dual, geometry, ancestor, depth)
     return result
 
 

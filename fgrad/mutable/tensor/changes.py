@@ -1,18 +1,18 @@
 """When something that compiled calls depend on was last written.
 
 NOTE [Changes]
-A step with 200 parameters depends on thousands of attributes, entries and fields that hardly ever change.  To look at
-them all takes longer than anything else that a call does beside its program, since after the program none of them is in
-the processor's caches.  So those that are written in few places say so: ``changes.attributes`` is another object after
-each write to an attribute of a module or to one of a module's tables, and ``changes.fields`` after each write to a
-field of a tensor that was there before.  While it is the object that it was when a call last looked, nothing has to be
-looked at again.
+A step with 200 parameters depends on thousands of attributes, entries and fields that hardly ever change.  Comparing
+them all takes longer than the rest of a call besides its program, since after the program none of them is in the
+processor's caches.  So where there are few places that write, each write is noted: ``changes.attributes`` becomes a new
+object after each write to an attribute of a module or to one of a module's tables, and ``changes.fields`` after each
+write to a field of an existing tensor.  While it is the same object as at the last comparison, nothing has to be
+compared again.
 
-- A write is noted after it is made, and nothing is called between the two (NOTE [Signals]), or the note stands in a
-  ``finally``; so who has looked in between looks again.
-- A write to another tensor or module has a call look once more, and no more than that.
-- A module whose ``__dict__`` somebody has asked for can be written to without a word, and so can an object of any other
-  class.  These are looked at before each call.
+- A write is noted after it is made, and nothing is called in between (NOTE [Signals]), or the note is in a ``finally``;
+  so a comparison made in between is repeated.
+- A write to an unrelated tensor or module costs one more comparison.
+- Writes to a module whose ``__dict__`` has been accessed, and to objects of other classes, go unnoticed.  These are
+  compared before each call.
 """
 
 import functools
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class Changes:
-    """Holds objects that are others after each write: to attributes of modules, and to fields of tensors."""
+    """Two objects, replaced after each write to an attribute of a module and to a field of a tensor."""
 
     __slots__ = ("attributes", "fields")
 
@@ -36,7 +36,7 @@ changes: Changes = Changes()
 
 
 def noted(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that writes, and has that noted."""
+    """A method that writes, and notes it."""
 
     @functools.wraps(method)
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -126,20 +126,20 @@ class Shared(Addressed):
 
     @property
     def array(self) -> Any:
-        kept = _array.__get__(self)
-        if kept.__class__ is not np.ndarray and is_abstract(kept):
-            return kept
-        held = self.memory.is_held()
-        if not _same(self.memory.bytes, in_order(np.asarray(kept), self.strides)):
-            kept = constant(self._laid(kept.shape))
-            _array.__set__(self, kept)
-        if not held:
+        array = _array.__get__(self)
+        if array.__class__ is not np.ndarray and is_abstract(array):
+            return array
+        is_held = self.memory.is_held()
+        if not _same(self.memory.bytes, in_order(np.asarray(array), self.strides)):
+            array = constant(self._laid(array.shape))
+            _array.__set__(self, array)
+        if not is_held:
             self._returned()
-        return kept
+        return array
 
     @array.setter
     def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _array.__set__(self, value if modes.capturing is None else modes.capturing.shown(value))
+        _array.__set__(self, value if modes.capturing is None else modes.capturing.exported_value(value))
         self._show()
 
     def _returned(self) -> None:

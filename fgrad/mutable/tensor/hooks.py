@@ -77,7 +77,7 @@ def _reference(hooks: Any) -> Any:
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
     """Append a hook to a dict of hooks."""
     if modes.capturing is not None:
-        modes.capturing.effect("a hook is registered")
+        modes.capturing.note_side_effect("a hook is registered")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

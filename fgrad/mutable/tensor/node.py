@@ -2,8 +2,8 @@
 
 NOTE [What a node holds]
 A node has an edge for each differentiable input of the operation: the node, and which of its outputs, that made the
-input; None where no derivative flows.  Hooks live beside the node's work, in lists that the engine walks (see NOTE
-[Hook order]), and are made only when somebody registers one.
+input; None where no derivative flows.  Hooks are kept in lists that the engine walks (see NOTE [Hook order]), made only
+when one is registered.
 """
 
 import itertools
@@ -227,12 +227,12 @@ def copy_node(node: Node) -> Node:
     """A node with the same fields; ``copy.copy`` refuses nodes, as in PyTorch."""
     state: Any = object.__reduce_ex__(node, 2)[2]
     attributes, slots = state if isinstance(state, tuple) else (state, {})
-    made = object.__new__(type(node))
+    copy = object.__new__(type(node))
     for name, value in slots.items():
-        setattr(made, name, value)
+        setattr(copy, name, value)
     if attributes:
-        made.__dict__.update(attributes)
-    return made
+        copy.__dict__.update(attributes)
+    return copy
 
 
 def named(base: type, name: str) -> type:

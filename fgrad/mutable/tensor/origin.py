@@ -53,30 +53,30 @@ def origin_of(
 
     ``tracked`` are the nodes and leaves that the inputs were computed from.
     """
-    kept, longest = [], 0
+    short, longest = [], 0
     for parent in parents:
         if parent.length < LONGEST:
-            kept.append(parent)
+            short.append(parent)
             longest = max(longest, parent.length)
-    return Origin(operation, source, reason, _before(tracked) if tracked else (), tuple(kept), 1 + longest)
+    return Origin(operation, source, reason, _before(tracked) if tracked else (), tuple(short), 1 + longest)
 
 
 def _before(start: Sequence[Any]) -> tuple["weakref.ref[Any]", ...]:
     """The nearest nodes and leaves, as many as are remembered."""
     if len(start) == 1 and not getattr(start[0], "next_edges", ()):
         return (weakref.ref(start[0]),)
-    seen = dict.fromkeys(start)
-    queue = list(seen)
+    nearest = dict.fromkeys(start)
+    queue = list(nearest)
     for at in queue:
-        if len(seen) >= NEAREST:
+        if len(nearest) >= NEAREST:
             break
         for edge in getattr(at, "next_edges", ()):
             if edge is not None:
                 following = getattr(edge[0], "variable", edge[0])
-                if following not in seen:
-                    seen[following] = None
+                if following not in nearest:
+                    nearest[following] = None
                     queue.append(following)
-    return tuple(map(weakref.ref, seen))
+    return tuple(map(weakref.ref, nearest))
 
 
 @define(eq=False)

@@ -39,10 +39,10 @@ class Execution(Protocol):
     """A program that can overwrite arrays in their memory."""
 
     def unshared(self, arrays: Sequence[Any]) -> Sequence[Any]: ...
-    def into(self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any]) -> None: ...
+    def run_into(self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any]) -> None: ...
 
 
-#: the slots that the classes below put their properties before
+#: the slots that the properties of the classes below shadow
 _array: Any = Storage.__dict__["array"]
 _value: Any = VersionCounter.__dict__["value"]
 
@@ -52,7 +52,7 @@ class Part:
     """What an owned storage has in place of its array: the owner, the array's index there, the former class."""
 
     owner: "Owner"
-    place: int
+    index: int
     cls: type
 
 
@@ -72,13 +72,13 @@ class OwnedStorage(Storage):
 
     @property
     def array(self) -> Any:
-        held = _array.__get__(self)
-        while held.__class__ is Part:
-            array = held.owner.array(held.place)
+        part = _array.__get__(self)
+        while part.__class__ is Part:
+            array = part.owner.array(part.index)
             if array is not None:
                 return array
-            held = _array.__get__(self)  # another thread has released it in the meantime
-        return held
+            part = _array.__get__(self)  # another thread has released it in the meantime
+        return part
 
     @array.setter
     def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -86,9 +86,9 @@ class OwnedStorage(Storage):
         self.array = value  # it has the class that it had before
 
     def settle(self) -> None:
-        held = _array.__get__(self)
-        if held.__class__ is Part:
-            held.owner.release()
+        part = _array.__get__(self)
+        if part.__class__ is Part:
+            part.owner.release()
 
     def resize(self, count: int) -> None:
         self.settle()
@@ -102,8 +102,8 @@ class OwnedCounter(VersionCounter):
 
     @property
     def value(self) -> int:
-        held = _value.__get__(self)
-        return held.first + held.each * held.owner.calls if held.__class__ is Count else held
+        count = _value.__get__(self)
+        return count.first + count.each * count.owner.calls if count.__class__ is Count else count
 
     @value.setter
     def value(self, value: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -111,9 +111,9 @@ class OwnedCounter(VersionCounter):
         self.value = value  # it has the class that it had before
 
     def settle(self) -> None:
-        held = _value.__get__(self)
-        if held.__class__ is Count:
-            held.owner.release()
+        count = _value.__get__(self)
+        if count.__class__ is Count:
+            count.owner.release()
 
 
 @frozen(eq=False)
@@ -128,18 +128,18 @@ class Pending:
 
     leaf: Tensor
     like: Tensor
-    place: int
+    index: int
 
-    def made(self, arrays: Sequence[Any]) -> Tensor:
+    def new_gradient(self, arrays: Sequence[Any]) -> Tensor:
         """The gradient, made outside the modes and levels of the reader."""
-        like, made = self.like, object.__new__(Tensor)
-        made._storage = Storage(arrays[self.place], like._type.dtype, like._storage.strides)
-        made._type = like._type
-        made._counter = VersionCounter()
-        made._counter.value = like._counter.value
+        like, gradient = self.like, object.__new__(Tensor)
+        gradient._storage = Storage(arrays[self.index], like._type.dtype, like._storage.strides)
+        gradient._type = like._type
+        gradient._counter = VersionCounter()
+        gradient._counter.value = like._counter.value
         if like._requires_grad:
-            made._requires_grad = True
-        return made
+            gradient._requires_grad = True
+        return gradient
 
 
 class Owner:
@@ -172,28 +172,28 @@ class Owner:
     def calls(self) -> int:
         return self.latest[0][1]
 
-    def array(self, place: int) -> Any:
+    def array(self, index: int) -> Any:
         """An array of the last call; None once everything has been released."""
         self.lent = True
         latest = self.latest[0]
         arrays = latest[0][0]
-        array = arrays[place] if arrays else None
+        array = arrays[index] if arrays else None
         if not self.busy and self.latest[0] is latest:
             return array  # a call that starts from now on sees that it is in use
         with self._lock:
             if self.busy:  # this is a signal handler, in the busy thread
-                return _copied(self.latest[0][0][0][place])
-        return self.array(place)
+                return _copied(self.latest[0][0][0][index])
+        return self.array(index)
 
-    def go_on(self, run: Execution, others: Sequence[Any]) -> Any:
+    def run_next(self, run: Execution, others: Sequence[Any]) -> Any:
         """Run a program that continues from the last call; returns its results, or None if it may not.
 
         Other threads wait until it has run.  Then its results are stored, or nothing has changed.
         """
         with self._lock:
-            return self._go_on(run, others) if self.open else None
+            return self._run_next(run, others) if self.open else None
 
-    def _go_on(self, run: Execution, others: Sequence[Any]) -> Any:
+    def _run_next(self, run: Execution, others: Sequence[Any]) -> Any:
         before = self.latest[0]
         outs, calls = before
         arrays = outs[0]
@@ -201,7 +201,7 @@ class Owner:
             self.busy = True
             if self.lent:
                 arrays = run.unshared(arrays)
-            run.into(self.latest, calls + 1, arrays, others)
+            run.run_into(self.latest, calls + 1, arrays, others)
         finally:
             self.busy = False
             if self.latest[0] is not before:
@@ -229,9 +229,9 @@ class Owner:
     def _own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
         arrays = tuple([storage.array for storage in storages])
         self.latest.append(((arrays, ()), 0))
-        for place, (storage, array) in enumerate(zip(storages, arrays, strict=True)):
+        for index, (storage, array) in enumerate(zip(storages, arrays, strict=True)):
             self.storages.append(storage)
-            part = Part(self, place, storage.__class__)
+            part = Part(self, index, storage.__class__)
             if part.cls not in (Storage, Fixed) or not _enter(storage, array, part):
                 return False
         for counter, each in counters:
@@ -259,12 +259,12 @@ class Owner:
         for counter in self.counters:
             _settle(counter, self, calls)
         for pending in self.gradients:
-            leaf, held = pending.leaf, vars(pending.leaf)
+            leaf, fields = pending.leaf, vars(pending.leaf)
             if leaf._owner is self:
-                if calls and "_grad" not in held:
-                    made = pending.made(gradients)
-                    if "_grad" not in held:
-                        leaf._grad = made
+                if calls and "_grad" not in fields:
+                    gradient = pending.new_gradient(gradients)
+                    if "_grad" not in fields:
+                        leaf._grad = gradient
                 leaf._owner = None
         changes.fields = object()
         self.latest.append((((), ()), calls))
@@ -295,7 +295,7 @@ def _leave(storage: Storage, owner: Owner, arrays: Sequence[Any]) -> None:
     part = _array.__get__(storage)
     if part.__class__ is Part and part.owner is owner:
         storage.__class__ = part.cls
-        storage.array = arrays[part.place]
+        storage.array = arrays[part.index]
 
 
 def _count(counter: VersionCounter, count: Count) -> bool:

@@ -47,7 +47,7 @@ class SavedTensor:
         "hooks",
         "packed",
         "type",
-        "written",
+        "view_node",
         "owner",
         "name",
         "block",
@@ -60,7 +60,7 @@ class SavedTensor:
     leaf: bool
     version: int
     #: an output of an in-place operation on a view: its grad_fn is not the saving node but the view's own
-    written: "weakref.ref[Any] | None"
+    view_node: "weakref.ref[Any] | None"
     owner: Any
     array: Any
     hooks: Any
@@ -71,9 +71,9 @@ class SavedTensor:
 
     def _alias(self, tensor: Tensor) -> Tensor:
         """Another handle on the tensor, without history."""
-        kept = alias(tensor)
-        kept._output_nr, kept._tangents = tensor._output_nr, tensor._tangents
-        return kept
+        result = alias(tensor)
+        result._output_nr, result._tangents = tensor._output_nr, tensor._tangents
+        return result
 
     def _apply_modes(self, tensor: Tensor) -> None:
         """Apply the active modes: snapshot, saved-tensor hooks."""
@@ -87,10 +87,10 @@ class SavedTensor:
                 self.owner = gradient_function(tensor)
         if modes.release == "1.x" and self.tensor is tensor:
             # PyTorch 1.x always saved another handle, so assigning .data did not affect the saved value
-            kept = self.tensor = self._alias(tensor)
+            handle = self.tensor = self._alias(tensor)
             if not self.output:
-                kept._requires_grad, kept._accumulator = tensor._requires_grad, tensor._accumulator
-                kept._node = gradient_function(tensor)
+                handle._requires_grad, handle._accumulator = tensor._requires_grad, tensor._accumulator
+                handle._node = gradient_function(tensor)
         if modes.saved_hooks and not tensor._wrapped_number:
             # hooks of a context are passed the tensor itself, with its history, by which they decide what to pack
             self._pack(tensor, *modes.saved_hooks[-1])
@@ -165,7 +165,7 @@ class SavedTensor:
         return computed(self.waiting(node))
 
     def waiting(self, node: Node) -> Any:
-        """The same, or what waits in its place."""
+        """The same, or its placeholder if it is deferred."""
         tensor = self.current()
         if tensor is not None:
             return tensor._waiting()
@@ -201,11 +201,11 @@ class SavedTensor:
     def unpack(self, node: Node) -> Tensor:
         """The tensor that was saved, with its history."""
         if self.hooks is not None:
-            kept = self._unpacked()
+            result = self._unpacked()
             if self.leaf and self.owner is None:
-                return kept
-            handle = alias(kept, kept._counter)
-            handle._tangents = kept._tangents
+                return result
+            handle = alias(result, result._counter)
+            handle._tangents = result._tangents
             if self.leaf:
                 if self.owner is not None:
                     handle._requires_grad = True
@@ -224,7 +224,7 @@ class SavedTensor:
 
     def _maker(self, node: Node) -> Node:
         """The ``grad_fn`` of a saved output: the saving node, or a view's own one while it is alive."""
-        writer = None if self.written is None else self.written()
+        writer = None if self.view_node is None else self.view_node()
         return node if writer is None else writer
 
     def _snapshot(self, tensor: Tensor) -> Tensor:
@@ -261,7 +261,7 @@ class SavedTensor:
         self._check_block()
         if self.version != tensor._counter.value and self.array is None:
             # of several, PyTorch unpacks the inputs before the outputs, each in the order of their names
-            first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._place)
+            first = min([s for s in getattr(node, "saved", ()) if _is_changed(s)] or [self], key=SavedTensor._rank)
             assert first.tensor is not None
             raise CHANGED.call(first, node, first._text(first.tensor, node))
         return tensor
@@ -273,7 +273,7 @@ class SavedTensor:
                 "in which the graph was originally recorded."
             )
 
-    def _place(self) -> Any:
+    def _rank(self) -> Any:
         return self.output, self.name
 
     def _text(self, tensor: Tensor, node: Node) -> str:
@@ -301,17 +301,17 @@ class SavedTensor:
             )
         )
 
-    def _as_saved(self, given_back: Tensor, node: Node) -> Tensor:
+    def _as_saved(self, unpacked: Tensor, node: Node) -> Tensor:
         """A hook's result, in the type and shape that the pull-back was made for.
 
         Raises:
           RuntimeError: it has another shape, and cannot be broadcast to that of the packed tensor.
         """
-        if given_back._type.dtype is not self.type.dtype:
-            given_back = given_back.to(self.type.dtype)
-        given_shape, shape = given_back._type.shape, self.type.shape
+        if unpacked._type.dtype is not self.type.dtype:
+            unpacked = unpacked.to(self.type.dtype)
+        given_shape, shape = unpacked._type.shape, self.type.shape
         if given_shape == shape:
-            return given_back
+            return unpacked
         # the gradient is summed over extra axes; axes of size 1 need no sum
         more = max(len(given_shape) - len(shape), 0)
         inner = given_shape[more:]
@@ -322,7 +322,7 @@ class SavedTensor:
                 f"{list(given_shape)}, but what was packed has shape {list(shape)}. "
                 "Way out: give the shape that was packed."
             )
-        return given_back.reshape(inner).expand(shape)
+        return unpacked.reshape(inner).expand(shape)
 
     def _unpacked(self) -> Tensor:
         tensor = self.hooks[1](self.packed)
@@ -336,7 +336,7 @@ class SavedTensor:
         return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"
 
 
-def save(tensor: Tensor, name: str, output: bool = False, written: Node | None = None) -> SavedTensor:
+def save(tensor: Tensor, name: str, output: bool = False, view_node: Node | None = None) -> SavedTensor:
     """Save a tensor for the backward of a node, as the modes of the moment require.
 
     ``output`` says that the node has made it; ``written``, that an in-place operation on a view has, whose new
@@ -349,7 +349,7 @@ def save(tensor: Tensor, name: str, output: bool = False, written: Node | None =
         raise RuntimeError(INFERENCE)
     saved = SavedTensor()
     saved.tensor, saved.name, saved.output, saved.version = tensor, name, output, tensor._counter.value
-    saved.written = None if written is None else weakref.ref(written)
+    saved.view_node = None if view_node is None else weakref.ref(view_node)
     saved.owner = saved.array = saved.hooks = saved.packed = saved.block = None
     saved.leaf = tensor._node is None and (tensor._view is None or gradient_function(tensor) is None)
     if output and not saved.leaf:

@@ -19,7 +19,7 @@ from jax import lax
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens, reading
 from fgrad.mutable.types.dtypes import dtype as Dtype
-from fgrad.mutable.values.capacity import check_room, held
+from fgrad.mutable.values.capacity import check_room, checked_for_capacity
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import Absent
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, recorded
@@ -160,28 +160,28 @@ class Storage:
         self.array, self.strides = _grown(min(have, count), count, self.dtype)((flat,))[0], None
 
 
-#: the slot that the class below puts a property before
+#: the slot that the property of the class below shadows
 _array: Any = Storage.__dict__["array"]
 
 
 class DeferredStorage(Storage):
-    """A storage whose array may have to be computed yet: see NOTE [Large operations wait]."""
+    """A storage whose array may not have been computed yet: see NOTE [Large operations wait]."""
 
     __slots__ = ()
 
     @property
     def waiting(self) -> Any:
-        """The array, or what waits in its place: for ``defer``."""
+        """The array, or its placeholder, for ``defer``."""
         return _array.__get__(self)
 
     @property
     def array(self) -> Any:
-        held = _array.__get__(self)
-        if held.__class__ is Deferred:
-            array = held.array()
-            _settle(self, held, array)
+        value = _array.__get__(self)
+        if value.__class__ is Deferred:
+            array = value.array()
+            _settle(self, value, array)
             return array
-        return held
+        return value
 
     @array.setter
     def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -202,30 +202,30 @@ class DeferredStorage(Storage):
 
 
 def _settle(storage: Storage, waiting: Deferred, array: Any) -> None:
-    if _array.__get__(storage) is waiting:  # nobody has written meanwhile, and nothing is called from here on
+    if _array.__get__(storage) is waiting:  # it was not written meanwhile, and nothing is called from here on
         storage.__class__ = Storage
         storage.array = array
 
 
 def held_value(storage: Storage) -> Any:
-    """The array of a storage, or what waits in its place."""
+    """The array of a storage, or its placeholder."""
     return storage.waiting if storage.__class__ is DeferredStorage else storage.array  # type: ignore[attr-defined]
 
 
 def waits(storage: Storage) -> bool:
-    """Whether the array of a storage has to be computed yet."""
+    """Whether the array of a storage has not been computed yet."""
     return storage.__class__ is DeferredStorage and getattr(storage.waiting, "backlog", None) is not None  # type: ignore[attr-defined]
 
 
 def may_wait(storage: Storage) -> bool:
-    """Have a storage be one whose array may have to be computed yet, if it can."""
+    """Let a storage hold a deferred array, if it can."""
     if storage.__class__ is Storage and storage.home is None:
         storage.__class__ = DeferredStorage
     return storage.__class__ is DeferredStorage
 
 
 def deferred_value(storage: Storage, geometry: Geometry, array: Any) -> Any:
-    """The elements that a geometry names of an array; they wait if that does, or if they are many."""
+    """The elements of an array that a geometry selects; deferred if the array is, or if they are many."""
     routine, where = _getting(array.shape, storage.strides, storage.dtype, geometry)
     values = (array, *where)
     return (defer(routine, values) if routine.defers or array.__class__ is Deferred else routine(values))[0]
@@ -239,16 +239,16 @@ def _layout(sizes: Ints, strides: Ints | None, dtype: Dtype) -> Layout:
 _indices: dict[int, Any] = {}
 
 
-def _index(place: np.ndarray) -> Any:
-    """The starts of a box, or the positions of elements, as a value; small numbers are cached."""
-    if place.ndim:
-        return constant(place)
-    key = int(place)
+def _index(positions: np.ndarray) -> Any:
+    """The starts of a box, or the positions of elements, as a value; single numbers are cached."""
+    if positions.ndim:
+        return constant(positions)
+    key = int(positions)
     index = _indices.get(key)
     if index is None:
         if len(_indices) > 1 << 12:
             _indices.clear()
-        index = _indices[key] = constant(place)
+        index = _indices[key] = constant(positions)
     return index
 
 
@@ -259,7 +259,7 @@ def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry
     strided = reading(layout, geometry)
     if strided is not None:
         type = array_type(sizes, dtype.numpy)
-        return held(Routine(simplify(recorded(lambda array: [strided.get(array)], [type])))), ()
+        return checked_for_capacity(Routine(simplify(recorded(lambda array: [strided.get(array)], [type])))), ()
     through, where = lens(layout, geometry)
     return _getter(through), tuple(map(_index, where))
 
@@ -279,7 +279,7 @@ def _where_types(through: Lens) -> list[Any]:
 @lru_cache(1 << 12)
 def _getter(through: Lens) -> Routine:
     types = [array_type(through.layout.sizes, through.layout.dtype.numpy), *_where_types(through)]
-    return held(Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types))))
+    return checked_for_capacity(Routine(simplify(recorded(lambda array, *where: [through.get(array, where)], types))))
 
 
 @lru_cache(1 << 12)

@@ -176,8 +176,8 @@ class Tensor:
     def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
         """Write these elements and count the write: both, or neither if a signal arrives (NOTE [Signals])."""
         storage, counter = self._storage, self._counter
-        held = held_value(storage) if storage.__class__ is DeferredStorage else storage.array
-        before = held, counter.value
+        current = held_value(storage) if storage.__class__ is DeferredStorage else storage.array
+        before = current, counter.value
         if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
             value = value.array()
         try:
@@ -188,7 +188,7 @@ class Tensor:
             for _ in range(writes):
                 self._bump(operation, source)
         except BaseException:
-            if held.__class__ is Deferred:
+            if current.__class__ is Deferred:
                 may_wait(storage)
             storage.array, counter.value = before
             raise
@@ -267,7 +267,7 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
         if modes.level:
             tensor._level = modes.level
             if modes.capturing is not None:
-                modes.capturing.note(tensor)
+                modes.capturing.note_created(tensor)
     return tensor
 
 
@@ -308,7 +308,7 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
     if tensor._level:
         other._level = tensor._level
         if modes.capturing is not None:
-            modes.capturing.note(other)
+            modes.capturing.note_created(other)
     return other
 
 
@@ -317,7 +317,7 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
     other = object.__new__(cls)
     other.__dict__.update(tensor.__dict__)
     if modes.capturing is not None:
-        modes.capturing.note(other)
+        modes.capturing.note_created(other)
     return other
 
 
@@ -384,8 +384,8 @@ class AccumulateGrad(Node):
 
 def accumulator(leaf: Tensor) -> Node:
     """The node that accumulates into a leaf; as in PyTorch it lives as long as a graph refers to it."""
-    held = leaf._accumulator
-    node = None if held is None else held()
+    ref = leaf._accumulator
+    node = None if ref is None else ref()
     if node is None:
         node = AccumulateGrad(leaf)
         leaf._accumulator = weakref.ref(node)

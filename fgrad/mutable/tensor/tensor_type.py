@@ -35,10 +35,10 @@ _types: dict[tuple[Dtype, Ints], TensorType] = {}
 
 def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
     """The type with this dtype and shape."""
-    known = _types.get((dtype, shape))
-    if known is None:
-        known = _types.setdefault((dtype, shape), _new_type(dtype, shape, None))
-    return known
+    cached = _types.get((dtype, shape))
+    if cached is None:
+        cached = _types.setdefault((dtype, shape), _new_type(dtype, shape, None))
+    return cached
 
 
 def _new_type(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:

@@ -21,8 +21,8 @@ from attrs import evolve
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, overlaps
-from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
-from fgrad.mutable.operation.graph_operation import node_name, of_read
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
+from fgrad.mutable.operation.graph_operation import graph_operation_on_reads, node_name
 from fgrad.mutable.operation.operation import Planned, apply, node_of
 from fgrad.mutable.operation.operation_node import type_at, zeros
 from fgrad.mutable.operation.views import view_of
@@ -38,12 +38,12 @@ class Level:
     __slots__ = ("__weakref__",)
 
 
-def another_level() -> dict[str, Any]:
+def level_opened() -> dict[str, Any]:
     """The modes with one more level, inside the others."""
     return {"duals": (*modes.duals, Level()), "dual_level": len(modes.duals)}
 
 
-def one_level_less() -> dict[str, Any]:
+def level_closed() -> dict[str, Any]:
     """The modes with the innermost level closed."""
     return {"duals": modes.duals[:-1], "dual_level": len(modes.duals) - 2}
 
@@ -60,19 +60,19 @@ def tangent_of(tensor: Tensor, level: int | None = None) -> Tensor | None:
     tangent = None if tangents is None or number < 0 else tangents.get(modes.duals[number])
     base = _base(tensor)
     if tangent is None and base is not None:
-        above = tangent_of(base, number)
-        if above is not None:
-            tangent = _view_of_tangent(above, _same_place(tensor, base, above))
+        base_tangent = tangent_of(base, number)
+        if base_tangent is not None:
+            tangent = _view_of_tangent(base_tangent, _in_tangent_storage(tensor, base, base_tangent))
             enter_tangent(tensor, tangent, number)
     return tangent
 
 
-def _view_of_tangent(tangent: Tensor, place: Geometry) -> Tensor:
+def _view_of_tangent(tangent: Tensor, geometry: Geometry) -> Tensor:
     if modes.level:
         (tangent,) = LIFTED.call((tangent,))
-    view = view_of(tangent, place)
+    view = view_of(tangent, geometry)
     if modes.grad and is_tracked(tangent):
-        start, params = located(tangent._geometry_of(), place)
+        start, params = split_offset(tangent._geometry_of(), geometry)
         view._node = node_of(AS_STRIDED.planned((tangent._type, int), params, None), (tangent, start))
     return view
 
@@ -92,7 +92,7 @@ def enter_tangent(tensor: Tensor, tangent: Tensor, level: int) -> None:
     tensor._tangents[modes.duals[level]] = tangent
 
 
-def _same_place(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:
+def _in_tangent_storage(view: Tensor, base: Tensor, tangent: Tensor) -> Geometry:
     """The geometry of a view, moved from its base's storage to the tangent's."""
     g = view._geometry_of()
     shift = tangent._geometry_of().offset - base._geometry_of().offset
@@ -105,20 +105,20 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
     have = tangent_of(tensor, number)
     base = _base(tensor)
     if have is None and base is not None:
-        enter_tangent(base, laid_out(zeros(base._type), base), number)
+        enter_tangent(base, with_layout_of(zeros(base._type), base), number)
         have = tangent_of(tensor, number)
     if have is None:
-        enter_tangent(tensor, laid_out(tangent, tensor), number)
+        enter_tangent(tensor, with_layout_of(tangent, tensor), number)
         return
     have._write(tangent._value())
     have._node, have._output_nr = tangent._node, tangent._output_nr
     for outer in range(number):
-        above = tangent_of(tangent, outer)
-        if above is not None:
-            set_tangent(have, above, outer)
+        base_tangent = tangent_of(tangent, outer)
+        if base_tangent is not None:
+            set_tangent(have, base_tangent, outer)
 
 
-def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
+def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent with the memory layout of its tensor, so that views of one correspond to views of the other.
 
     If the tensor is a part of its storage, the tangent is the same part of a storage that is zero elsewhere: a view may
@@ -127,24 +127,24 @@ def laid_out(tangent: Tensor, tensor: Tensor) -> Tensor:
     g, storage = tensor._geometry_of(), tensor._storage
     if overlaps(g.sizes, g.strides):
         return tangent
-    held = storage.count * storage.dtype.itemsize // g.dtype.itemsize
-    if held != math.prod(g.sizes):
-        memory = zeros(tensor_type(g.dtype, (held,)))
-        start, params = located(memory._geometry_of(), g)
+    capacity = storage.count * storage.dtype.itemsize // g.dtype.itemsize
+    if capacity != math.prod(g.sizes):
+        memory = zeros(tensor_type(g.dtype, (capacity,)))
+        start, params = split_offset(memory._geometry_of(), g)
         return view_of(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
     if tangent._geometry_of().strides == g.strides:
         return tangent
-    made = new_tensor(tangent._value(), tangent._type, g.strides)
-    made._node, made._output_nr, made._tangents = tangent._node, tangent._output_nr, tangent._tangents
-    return made
+    result = new_tensor(tangent._value(), tangent._type, g.strides)
+    result._node, result._output_nr, result._tangents = tangent._node, tangent._output_nr, tangent._tangents
+    return result
 
 
 def _node_name(plan: Planned, tangents: Graph) -> str:
     """The node name of tangents: that of the last step of PyTorch's formula, which for a product is a sum."""
     if isinstance(plan.operation.gradients.fused, str):
         return plan.operation.gradients.fused
-    own = plan.graph.nodes
-    if own and own[-1].op.name in ("mul", "dot_general"):
+    nodes = plan.graph.nodes
+    if nodes and nodes[-1].op.name in ("mul", "dot_general"):
         return "AddBackward0"
     return node_name(tangents.nodes[-1].op) if tangents.nodes else "AliasBackward0"
 
@@ -164,26 +164,26 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     present = [operands[i] for i in plan.present]
     fixed = plan.operation.fixed
     tangents = [
-        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[place] not in fixed else None
-        for place, x in enumerate(present)
+        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[index] not in fixed else None
+        for index, x in enumerate(present)
     ]
     varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])
     if not varied or not plan.inexact:
         return
     graph = plan.pushforward(varied).routine.graph
-    operation, read = of_read(graph, plan.operation.name, _node_name(plan, graph))
-    given = [*present, *[tangents[i] for i in varied]]
-    pushed = apply(operation, [given[i] for i in read])
+    operation, read = graph_operation_on_reads(graph, plan.operation.name, _node_name(plan, graph))
+    inputs = [*present, *[tangents[i] for i in varied]]
+    pushed = apply(operation, [inputs[i] for i in read])
     for k, tangent in zip(plan.inexact, pushed, strict=True):
         set_tangent(results[k], tangent, level)
 
 
-def carry(tensor: Tensor, made: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
+def carry(tensor: Tensor, result: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:
     """Give a tensor the tangent that ``step`` computes from another's, at a level."""
     tangent = tangent_of(tensor, level)
     if tangent is not None:
         innermost, modes.dual_level = modes.dual_level, level - 1
         try:
-            enter_tangent(made, step(tangent), level)
+            enter_tangent(result, step(tangent), level)
         finally:
             modes.dual_level = innermost

@@ -7,8 +7,8 @@ tensor from outside that is used inside without being mapped is *lifted*: the sa
 one for each example, and their sum outside.  Tensors know the level that they were made in; operations inside lift
 those operands from outside that have history.
 
-``grad``, ``vjp`` and ``jvp`` open a level too, but it is only a mark in the tape (NOTE [Entries]), and a number: what
-was made before it is captured by the function that they differentiate, and may not be written there.
+``grad``, ``vjp`` and ``jvp`` open a level too, but it is only a mark in the tape (NOTE [Entries]), and a number:
+tensors made before it are captured by the differentiated function, and may not be written there.
 """
 
 import itertools
@@ -39,13 +39,13 @@ class MapLevel:
       number: greater than those of the levels that it is in.
       size: of the batch.
       randomness: "error", "different" or "same".
-      around: ``modes.level`` and ``modes.derived`` outside of it.
+      outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
     """
 
     number: int
     size: int
     randomness: str
-    around: tuple[int, int]
+    outer_modes: tuple[int, int]
 
 
 def next_level() -> int:
@@ -57,10 +57,10 @@ class mapping(Scope):
     """Open a level of ``vmap`` for a block."""
 
     def __init__(self, size: int, randomness: str):
-        self.given: Any = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
+        self.as_value: Any = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
 
     def values(self) -> dict[str, Any]:
-        level = self.given
+        level = self.as_value
         return {
             "transforms": (*modes.transforms, level),
             "maps": (*modes.maps, level),
@@ -89,7 +89,7 @@ class below(Scope):
         self.level = level
 
     def values(self) -> dict[str, Any]:
-        number, derived = self.level.around
+        number, derived = self.level.outer_modes
         return {
             "transforms": modes.transforms[: modes.transforms.index(self.level)],
             "maps": modes.maps[: modes.maps.index(self.level)],
@@ -183,7 +183,7 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
     """
     different = _different()
     if modes.capturing is not None and not modes.maps:
-        return modes.capturing.drawn(draw)
+        return modes.capturing.draw(draw)
     return _batched(draw(tuple([level.size for level in different])), different)
 
 
@@ -197,7 +197,7 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
     """
     different = _different()
     if modes.capturing is not None and not modes.maps:
-        return modes.capturing.drawn(draw, *parameters)
+        return modes.capturing.draw(draw, *parameters)
     rank = max([len(value.shape) for value in parameters])
     arrays = []
     for value in parameters:
@@ -285,8 +285,8 @@ def cross_out(tensor: Tensor, level: MapLevel) -> Tensor:
 
 def cross_sum(tensor: Tensor, level: MapLevel) -> Tensor:
     """The sum of a tensor over the examples."""
-    made = new_tensor(value_sum(tensor._value(), level), tensor._type)
-    return _crossed(tensor, made, level, Sum, cross_sum, None)
+    result = new_tensor(value_sum(tensor._value(), level), tensor._type)
+    return _crossed(tensor, result, level, Sum, cross_sum, None)
 
 
 def lift(tensor: Tensor, level: MapLevel) -> Tensor:
@@ -296,7 +296,7 @@ def lift(tensor: Tensor, level: MapLevel) -> Tensor:
 
 def _crossed(
     tensor: Tensor,
-    made: Tensor,
+    result: Tensor,
     level: MapLevel,
     node: type[Crossing],
     cross: Callable[[Tensor, MapLevel], Tensor],
@@ -304,21 +304,21 @@ def _crossed(
     type: TensorType | None = None,
 ) -> Tensor:
     if type is not None:
-        made._type = type
+        result._type = type
     if number is not None:
-        made._level = number
+        result._level = number
     edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None
     if edge is not None:
-        made._node = node(tensor, edge, level, made._type)
+        result._node = node(tensor, edge, level, result._type)
     for at in range(modes.dual_level + 1):
-        carry(tensor, made, at, lambda tangent: cross(tangent, level))
-    return made
+        carry(tensor, result, at, lambda tangent: cross(tangent, level))
+    return result
 
 
 def lifted(operands: Sequence[Any]) -> Sequence[Any]:
     """The operands, those from outside with history lifted into the levels between."""
     if modes.capturing is not None:
-        modes.capturing.operands(operands)
+        modes.capturing.lift_operands(operands)
     if not modes.grad:
         return operands
     inside = modes.level

@@ -1,4 +1,4 @@
-"""Where tensors live: ``torch.device``, its place among JAX's devices, and the default device of a thread."""
+"""Devices: ``torch.device``, the JAX device behind it, and the default device of a thread."""
 
 import functools
 import re
@@ -14,7 +14,7 @@ _PYTORCH_TYPES = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
     "privateuseone"
 )
-#: the types of device that have a name; JAX runs on TPUs, which PyTorch itself knows only through XLA
+#: the names of device types; "tpu" is an addition, since PyTorch knows TPUs only through XLA
 TYPES = frozenset((*_PYTORCH_TYPES.split(", "), "tpu"))
 
 _DEVICE_STRING = re.compile(r"([a-zA-Z_]+)(?::(0|[1-9][0-9]*))?")
@@ -24,18 +24,18 @@ _LARGEST_INDEX = 2**31 - 1
 @final
 @frozen(repr=False, init=False, order=False)
 class device:
-    """A place for tensors: a type such as ``"cpu"``, ``"cuda"`` or ``"tpu"``, and which one of several.
+    """A device that holds tensors: a type such as ``"cpu"``, ``"cuda"`` or ``"tpu"``, and an index.
 
-    Naming a device asks nothing of the machine; using one that is not there raises.  As a context manager it is the
-    default device of the thread within the block.
+    Any device can be named; using one that does not exist raises.  As a context manager it is the default device of the
+    thread within the block.
 
     Arguments:
-      type: the type, also with an index as in ``"cuda:1"``; or a device; or the index of an accelerator.
-      index: which one; without it, the first.
+      type: the type, optionally with an index as in ``"cuda:1"``; or a device; or the index of an accelerator.
+      index: the index; by default, the first device.
       device: another name of the first argument.
 
     Raises:
-      RuntimeError: the string names no device, or there is no accelerator to count.
+      RuntimeError: the string names no device, or there is no accelerator.
       TypeError: the arguments are of other types.
 
     >>> import fgrad.torch as torch
@@ -60,8 +60,8 @@ class device:
         *,
         device: "str | device | int | None" = None,
     ) -> None:
-        place = type if device is None else device
-        self.__attrs_init__(*(_place(place) if index is None else _indexed(place, index)))  # type: ignore[attr-defined]
+        value = type if device is None else device
+        self.__attrs_init__(*(_place(value) if index is None else _indexed(value, index)))  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         index = "" if self.index is None else f", index={self.index}"
@@ -81,29 +81,29 @@ class device:
         _defaults.entered = _defaults.entered[:-1]
 
 
-def _place(place: Any) -> tuple[str, int | None]:
-    if isinstance(place, device):
-        return place.type, place.index
-    if isinstance(place, str):
-        return _parsed(place)
-    if isinstance(place, int) and not isinstance(place, bool):
-        return _accelerator(_checked(place)), place
+def _place(value: Any) -> tuple[str, int | None]:
+    if isinstance(value, device):
+        return value.type, value.index
+    if isinstance(value, str):
+        return _parsed(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _accelerator(_checked(value)), value
     raise TypeError(
-        f"device() received an invalid combination of arguments - got ({type_name(place)}), but expected one of:\n"
+        f"device() received an invalid combination of arguments - got ({type_name(value)}), but expected one of:\n"
         " * (torch.device device)\n"
-        f"      didn't match because some of the arguments have invalid types: (!{type_name(place)}!)\n"
+        f"      didn't match because some of the arguments have invalid types: (!{type_name(value)}!)\n"
         " * (str type, int index = -1)\n"
     )
 
 
-def _indexed(place: Any, index: Any) -> tuple[str, int | None]:
-    if not isinstance(place, str):
-        raise TypeError(f"device(): argument 'type' (position 1) must be str, not {type_name(place)}")
+def _indexed(value: Any, index: Any) -> tuple[str, int | None]:
+    if not isinstance(value, str):
+        raise TypeError(f"device(): argument 'type' (position 1) must be str, not {type_name(value)}")
     if not isinstance(index, int) or isinstance(index, bool):
         raise TypeError(f"device(): argument 'index' (position 2) must be int, not {type_name(index)}")
-    type, other_index = _parsed(place)
+    type, other_index = _parsed(value)
     if other_index is not None:
-        raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {place}")
+        raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {value}")
     return type, _checked(index)
 
 
@@ -129,15 +129,15 @@ def _checked(index: int) -> int:
 
 
 def argument(value: Any, function: str, name: str = "device", position: int | None = None) -> device:
-    """A device given as an argument: a device, a string, or the index of an accelerator.
+    """An argument as a device: a device, a string, or the index of an accelerator.
 
     Arguments:
-      value: what the user gave.
-      function: the name of the function that was called, for the error.
+      value: the argument.
+      function: the name of the called function, for the error.
       name, position: of the parameter; a keyword parameter has no position.
 
     Raises:
-      TypeError: it is none of these, as PyTorch words it.
+      TypeError: it is none of these; PyTorch's error.
       RuntimeError: the string names no device.
 
     >>> argument('cpu', 'zeros')
@@ -154,15 +154,15 @@ def argument(value: Any, function: str, name: str = "device", position: int | No
     raise TypeError(f"{function}(): argument '{name}'{where} must be torch.device, not {type_name(value)}")
 
 
-# NOTE [Devices]: JAX starts its backends when its devices are first asked for. So nothing here asks before a tensor is
-# to be made on a device. JAX counts GPUs of every maker as "gpu"; PyTorch calls them all "cuda". There is one "cpu",
-# whatever its index says, as in PyTorch, also where JAX has been told to split the host into several devices.
+# NOTE [Devices]: JAX starts its backends when its devices are first listed. So nothing here lists them before a tensor
+# is made on a device. GPUs of all vendors are "gpu" to JAX, and "cuda" to PyTorch. As in PyTorch there is one "cpu",
+# whatever its index, even if JAX splits the host into several devices.
 
 _JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 
 
 def _jax_devices(type: str) -> list[Any]:
-    """The devices of a type that this process can use, which may be none."""
+    """The devices of a type that this process can use, possibly none."""
     try:
         return jax.local_devices(backend=_JAX_BACKENDS[type])
     except RuntimeError:  # JAX has no such backend
@@ -170,7 +170,7 @@ def _jax_devices(type: str) -> list[Any]:
 
 
 def _accelerator(index: int) -> str:
-    """The type of the accelerators that bare indices count."""
+    """The type of the accelerator that a bare index refers to."""
     for type in ("cuda", "tpu"):
         if _jax_devices(type):
             return type
@@ -182,7 +182,7 @@ def jax_device(where: device) -> Any:
     """The JAX device that holds the tensors of a device.
 
     Raises:
-      AssertionError, RuntimeError: there is no such device, as PyTorch words it.
+      AssertionError, RuntimeError: there is no such device; PyTorch's errors.
       NotImplementedError: for ``"meta"``, which holds no data.
 
     >>> jax_device(device('cpu')).platform
@@ -202,10 +202,10 @@ def jax_device(where: device) -> Any:
 
 
 def settled(where: device) -> device:
-    """The device as its tensors report it: the one CPU has no index, an accelerator always has one.
+    """The device as its tensors report it: the CPU has no index, an accelerator always has one.
 
     Raises:
-      AssertionError, RuntimeError: there is no such device, as PyTorch words it.
+      AssertionError, RuntimeError: there is no such device; PyTorch's errors.
 
     >>> settled(device('cpu:3')), settled(device('meta'))
     (device(type='cpu'), device(type='meta'))
@@ -218,7 +218,7 @@ def settled(where: device) -> device:
 
 @functools.cache
 def of_jax(jax_device: Any) -> device:
-    """The device of tensors whose arrays lie on a JAX device.
+    """The device of tensors whose arrays are on a JAX device.
 
     >>> of_jax(jax.devices('cpu')[0])
     device(type='cpu')
@@ -231,7 +231,7 @@ def of_jax(jax_device: Any) -> device:
 
 
 class _Defaults(threading.local):
-    """What a thread has chosen: by ``set_default_device``, and by the ``with`` blocks it is in, which outrank that."""
+    """A thread's defaults: from ``set_default_device``, and from its ``with`` blocks, which take precedence."""
 
     def __init__(self) -> None:
         self.chosen = device("cpu")
@@ -242,7 +242,7 @@ _defaults = _Defaults()
 
 
 def get_default_device() -> device:
-    """The device on which this thread makes tensors when it says none.
+    """The device on which this thread makes tensors by default.
 
     Raises:
       AssertionError, RuntimeError: there is no such device.
@@ -259,7 +259,7 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: "str | device | int | None") -> None:
-    """Set the device on which this thread makes tensors when it says none; ``None`` is the CPU.
+    """Set the device on which this thread makes tensors by default; ``None`` is the CPU.
 
     >>> import fgrad.torch as torch
     >>> torch.set_default_device('meta')
@@ -272,4 +272,4 @@ def set_default_device(device: "str | device | int | None") -> None:
     _defaults.chosen = _Device("cpu" if device is None else device)
 
 
-_Device = device  # `set_default_device` has PyTorch's parameter name, which hides the class
+_Device = device  # hidden in `set_default_device` by its parameter, which has PyTorch's name

@@ -82,7 +82,7 @@ class dtype:
         return f"{kind}{8 * self.itemsize}"
 
     def to_real(self) -> "dtype":
-        """The type of the real and imaginary part of such elements; a type that is not complex itself.
+        """The type of the real and imaginary parts; a type that is not complex is returned as it is.
 
         >>> import fgrad.torch as torch
         >>> torch.complex128.to_real(), torch.int8.to_real()
@@ -91,7 +91,7 @@ class dtype:
         return _REAL.get(self, self)
 
     def to_complex(self) -> "dtype":
-        """The complex type whose parts are of this type, or next above it.
+        """The complex type whose parts have this type, or the next larger one.
 
         Raises:
           RuntimeError: for integers and booleans.
@@ -136,7 +136,7 @@ float16: dtype = _define("float16", "Half", np.float16)
 bfloat16: dtype = _define("bfloat16", "BFloat16", jnp.bfloat16)
 float32: dtype = _define("float32", "Float", np.float32)
 float64: dtype = _define("float64", "Double", np.float64)
-#: known by name, since promotion can lead to it, but no tensor can have it
+#: exists by name, since promotion can lead to it, but no tensor can have it
 complex32: dtype = _define("complex32", "ComplexHalf", None)
 complex64: dtype = _define("complex64", "ComplexFloat", np.complex64)
 complex128: dtype = _define("complex128", "ComplexDouble", np.complex128)
@@ -162,7 +162,7 @@ _OF_NUMPY = {each._numpy: each for each in ALL if each._numpy is not None}
 
 
 def named(name: str) -> dtype:
-    """The dtype of a name in ``torch``; ``KeyError`` when there is none.
+    """The dtype with a name in ``torch``; ``KeyError`` if there is none.
 
     >>> named('long')
     torch.int64
@@ -171,10 +171,10 @@ def named(name: str) -> dtype:
 
 
 def from_numpy(array_type: np.dtype) -> dtype:
-    """The dtype of tensors that hold the elements of NumPy (or JAX) arrays of a type.
+    """The dtype of tensors that hold the elements of NumPy or JAX arrays of a type.
 
     Raises:
-      ValueError: the bytes are not in the order of this machine.
+      ValueError: the byte order is not this machine's.
       TypeError: tensors cannot hold such elements.
 
     >>> from_numpy(np.dtype('uint8'))
@@ -182,9 +182,9 @@ def from_numpy(array_type: np.dtype) -> dtype:
 
     Source: `torch.from_numpy <https://docs.pytorch.org/docs/2.13/generated/torch.from_numpy.html>`_.
     """
-    known = _OF_NUMPY.get(array_type)
-    if known is not None:
-        return known
+    cached = _OF_NUMPY.get(array_type)
+    if cached is not None:
+        return cached
     if not isinstance(array_type, np.dtype):
         raise TypeError(f"tensors cannot hold elements of type {array_type}")
     if not array_type.isnative:
@@ -205,15 +205,15 @@ def is_half(dtype: np.dtype) -> bool:
 
 
 def argument(value: Any, function: str, name: str = "dtype", position: int | None = None) -> dtype:
-    """A dtype given as an argument: one of ours, or the Python types ``bool``, ``int``, ``float`` and ``complex``.
+    """An argument as a dtype: a dtype, or one of the Python types ``bool``, ``int``, ``float`` and ``complex``.
 
     Arguments:
-      value: what the user gave.
-      function: the name of the function that was called, for the error.
+      value: the argument.
+      function: the name of the called function, for the error.
       name, position: of the parameter; a keyword parameter has no position.
 
     Raises:
-      TypeError: it is no dtype, as PyTorch words it.
+      TypeError: it is neither; PyTorch's error.
 
     >>> argument(float, 'zeros')
     torch.float64
@@ -234,7 +234,7 @@ _default = float32
 
 
 def get_default_dtype() -> dtype:
-    """The floating point type of tensors made from Python floats and by functions that are given no dtype.
+    """The floating-point type of tensors made from Python floats, or without a dtype.
 
     >>> import fgrad.torch as torch
     >>> torch.get_default_dtype()
@@ -276,8 +276,8 @@ def default_complex_dtype() -> dtype:
     return _default.to_complex()
 
 
-# PyTorch's first versions had a class of tensors for each dtype and device. Their names live on in Tensor.type() and in
-# errors; cuda.FloatTensor is a class of the module cuda.
+# Early versions of PyTorch had a class of tensors for each dtype and device. Their names survive in Tensor.type() and
+# in errors; cuda.FloatTensor is a class of the module cuda.
 
 
 def tensor_type(element: dtype, device_type: str = "cpu") -> str:
@@ -293,7 +293,7 @@ def tensor_type(element: dtype, device_type: str = "cpu") -> str:
 
 
 def native_name(element: dtype) -> str:
-    """What errors call tensors of a dtype; a dtype that came late has no class of tensors.
+    """The name of tensors of a dtype in errors; later dtypes have no class of tensors.
 
     >>> native_name(float32), native_name(bool_)
     ('torch.FloatTensor', 'CPUBoolType')

@@ -49,12 +49,12 @@ class finfo:
     dtype: str
 
     def __init__(self, type: dtypes.dtype | Callable[[], dtypes.dtype] = get_default_dtype) -> None:
-        given = dtypes.argument(get_default_dtype() if type is get_default_dtype else type, "finfo", "type", 1)
-        if not (given.is_floating_point or given.is_complex):
+        element = dtypes.argument(get_default_dtype() if type is get_default_dtype else type, "finfo", "type", 1)
+        if not (element.is_floating_point or element.is_complex):
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
-        real = given.to_real()
+        real = element.to_real()
         facts = jnp.finfo(real.numpy)
         self.__attrs_init__(  # type: ignore[attr-defined]
             bits=8 * real.itemsize,
@@ -104,14 +104,14 @@ class iinfo:
     dtype: str
 
     def __init__(self, type: dtypes.dtype) -> None:
-        given = dtypes.argument(type, "iinfo", "type", 1)
-        if given.is_floating_point or given.is_complex:
+        element = dtypes.argument(type, "iinfo", "type", 1)
+        if element.is_floating_point or element.is_complex:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
-        if given is dtypes.bool_:
+        if element is dtypes.bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
-        facts = np.iinfo(given.numpy)
+        facts = np.iinfo(element.numpy)
         self.__attrs_init__(  # type: ignore[attr-defined]
-            bits=facts.bits, max=int(facts.max), min=int(facts.min), dtype=given.name
+            bits=facts.bits, max=int(facts.max), min=int(facts.min), dtype=element.name
         )
 
     def __repr__(self) -> str:

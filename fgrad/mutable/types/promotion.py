@@ -131,9 +131,9 @@ def result(operands: tuple[Operand, ...]) -> dtype:
     """
     promoted: dtype | None = None
     for category in Category:
-        own = [of for of, its_category in operands if its_category is category]
-        if own:
-            own_result = functools.reduce(_promoted, own)
+        same_category = [of for of, its_category in operands if its_category is category]
+        if same_category:
+            own_result = functools.reduce(_promoted, same_category)
             promoted = own_result if promoted is None else _combined(own_result, promoted)
     if promoted is None:
         raise ValueError("promotion.result needs at least one operand.")

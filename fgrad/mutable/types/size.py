@@ -15,7 +15,7 @@ class Size(tuple[int, ...]):
       lengths: an iterable of integers.
 
     Raises:
-      TypeError: something in it is no integer.
+      TypeError: an element is not an integer.
 
     >>> import fgrad.torch as torch
     >>> torch.Size([2, 3]) + (4,), torch.Size([2, 3])[1:], torch.Size([2, 3]).numel()
@@ -71,7 +71,7 @@ class Size(tuple[int, ...]):
 
 
 def _length(i: int, length: Any) -> int:
-    """The integer that something stands for: itself, a bool, a NumPy integer or an integer tensor of one element."""
+    """An integer, from an int, a bool, a NumPy integer or an integer tensor of one element."""
     if type(length) is int:
         return length
     try:

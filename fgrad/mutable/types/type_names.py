@@ -7,7 +7,7 @@ _MADE_IN_PYTHON = 1 << 9
 def type_name(value: object) -> str:
     """The name of a value's type as PyTorch prints it in "argument 'other' must be Tensor, not ...".
 
-    A class that stands for one of PyTorch's C classes gives the name in its attribute ``__torch_name__``.
+    A class that replaces one of PyTorch's C classes has the name in its attribute ``__torch_name__``.
 
     >>> import collections
     >>> type_name(1.5), type_name(collections.OrderedDict())
@@ -29,7 +29,7 @@ _NAMED_TENSORS = ("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Doub
 
 
 def tensor_type_name(scalar_name: str) -> str:
-    """The type of tensors as errors of PyTorch's kernels name it, from the name of the type of elements.
+    """The type of tensors as errors of PyTorch's kernels name it, from the name of the element type.
 
     >>> tensor_type_name("Float"), tensor_type_name("Bool")
     ('torch.FloatTensor', 'CPUBoolType')

@@ -80,16 +80,16 @@ def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) 
         return 0
     if strides is not None and strides != contiguous_strides(sizes):
         size = extent(sizes, strides, offset) * itemsize
-        shown = f"{list(sizes)} and strides={list(strides)}"
+        text = f"{list(sizes)} and strides={list(strides)}"
     else:
-        size, shown = itemsize, f"{list(sizes)}"
+        size, text = itemsize, f"{list(sizes)}"
         for n in sizes:
             size *= n
             if size > LARGEST:
                 break
         size += offset * itemsize if size else 0
     if size > LARGEST:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={shown}")
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={text}")
     return size
 
 
@@ -136,7 +136,7 @@ class Vast:
         return self
 
 
-def held(routine: Routine) -> Any:
+def checked_for_capacity(routine: Routine) -> Any:
     """The routine, or a ``Vast`` if its results are too large for the machine's memory."""
     vast = any(t.size * t.dtype.itemsize > memory() for t in routine.graph.out_types)
     return Vast(routine) if vast else routine

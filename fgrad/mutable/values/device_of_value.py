@@ -1,6 +1,6 @@
 """The device of a value: the CPU, one of JAX's accelerators, or none (PyTorch's device ``meta``).
 
-NOTE [A value knows its place]
+NOTE [A value knows its device]
 A tensor's device is that of its value.  NumPy arrays and JAX's arrays on the CPU are on the CPU; an array on an
 accelerator is committed to it; an ``Absent`` value has a shape and a type and no elements.  Results are on the device
 of the operands, whatever JAX's default device is.  While all values are on the CPU, and JAX has no other device,
@@ -58,9 +58,9 @@ elsewhere: _Elsewhere = _Elsewhere()
 @functools.cache
 def accelerated() -> bool:
     """Whether JAX's default device is not the CPU."""
-    found = jax.default_backend() != "cpu"
-    elsewhere.exist = elsewhere.exist or found
-    return found
+    has_accelerator = jax.default_backend() != "cpu"
+    elsewhere.exist = elsewhere.exist or has_accelerator
+    return has_accelerator
 
 
 def on_cpu() -> Any:
@@ -74,16 +74,16 @@ def accelerator_of(value: Any) -> Any:
         return accelerator_of(value.array)
     if not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return None
-    found = min(value.devices(), key=lambda each: each.id)
-    return None if devices.of_jax(found).type == "cpu" else found
+    device = min(value.devices(), key=lambda each: each.id)
+    return None if devices.of_jax(device).type == "cpu" else device
 
 
 def place_of(value: Any) -> Device:
     """The device of a value's elements; a traced value counts as on the CPU."""
     if value.__class__ is Absent:
         return META
-    found = None if value.__class__ is np.ndarray else accelerator_of(value)
-    return CPU if found is None else devices.of_jax(found)
+    accelerator = None if value.__class__ is np.ndarray else accelerator_of(value)
+    return CPU if accelerator is None else devices.of_jax(accelerator)
 
 
 def placed(value: Any, where: Device) -> Any:
@@ -91,7 +91,7 @@ def placed(value: Any, where: Device) -> Any:
 
     Raises:
       NotImplementedError: it has no elements to be copied.
-      AssertionError, RuntimeError: there is no such device, as PyTorch words it.
+      AssertionError, RuntimeError: there is no such device; PyTorch's errors.
     """
     if value.__class__ is Batched:
         return Batched(placed(value.array, where), value.level)

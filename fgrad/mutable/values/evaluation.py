@@ -1,16 +1,15 @@
 """The one place where operations are evaluated: their recorded graphs run under the policy in force.
 
 NOTE [Evaluation is a policy]
-Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and
-``Routine.__call__`` is the only call that turns a graph and values into new values.  The graph runs on the
-back end that the policy in force says, see NOTE [Back ends in order]: at once, or as part of a larger one, see NOTE
-[Large operations wait].
+Nothing in this layer computes with arrays directly.  An operation is recorded once for its types into a graph, and only
+``Routine.__call__`` turns a graph and values into new values.  The graph runs on the back end that the current policy
+chooses (NOTE [Back ends in order]), at once or as part of a larger graph (NOTE [Large operations wait]).
 
 NOTE [NumPy begets NumPy]
-A small routine runs on NumPy where all its values are NumPy arrays: results of other small routines, and small arrays
-that came from the user.  Where XLA runs it, since NumPy would take longer, its results are NumPy arrays all the same;
-else everything that is computed from them would go to XLA, at ten times the cost.  A compiled program takes such arrays
-as they are, ten times faster than JAX makes arrays of them.
+A small routine runs on NumPy if all its values are NumPy arrays: results of other small routines, and small arrays
+from the user.  If XLA runs it because it is faster, its results are still converted to NumPy arrays; otherwise
+everything computed from them would go to XLA, at ten times the cost.  A compiled program accepts NumPy arrays directly,
+ten times faster than JAX converts them.
 
 Results of large programs, and those of JAX's arrays, stay JAX arrays, even single numbers: converting one would block
 until the program is done, and JAX dispatches asynchronously.  So for small graphs the kind of the values decides which
@@ -18,8 +17,8 @@ back end computes, for large ones measured time does: NOTE [Rent or buy].  Only 
 NumPy arrays again: a step ends there, and the next one begins with them (``at_hand``).
 
 NOTE [64-bit values beside JAX's flag]
-PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, for
-this thread and the time of recording only, and so run those with a 64-bit value in them; user code never runs inside.
+PyTorch's default integers have 64 bits whatever ``jax_enable_x64`` says.  Graphs are recorded with that flag on, in
+this thread only, and so are those with 64-bit values run; user code never runs with it.
 """
 
 import math
@@ -114,10 +113,10 @@ class Routine(Executable):
     @property
     def joins(self) -> bool:
         """Whether it may wait together with what it reads."""
-        found = self._joins
-        if found is None:
-            found = self._joins = active().deferred_size < math.inf and may_wait(self.graph)
-        return found
+        joins = self._joins
+        if joins is None:
+            joins = self._joins = active().deferred_size < math.inf and may_wait(self.graph)
+        return joins
 
     @property
     def kept(self) -> bool:
@@ -139,18 +138,18 @@ class Routine(Executable):
         return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Run on the values' device: see NOTE [A value knows its place]."""
+        """Run on the values' device: see NOTE [A value knows its device]."""
         for x in values:
             if x.__class__ is Absent:
                 return [Absent(t.shape, t.dtype) for t in self.graph.out_types]
-        target = next((found for x in values if (found := accelerator_of(x)) is not None), None)
+        target = next((device for x in values if (device := accelerator_of(x)) is not None), None)
         if target is None:
             with on_cpu():
                 return self._here(values)
         # uncommitted arrays follow the others
-        beside = [np.asarray(x) if _on_cpu(x) else x for x in values]
+        moved = [np.asarray(x) if _on_cpu(x) else x for x in values]
         with jax.default_device(target):
-            outs = self._here(beside)
+            outs = self._here(moved)
         return with_x64(
             lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
         )
@@ -207,8 +206,8 @@ class Routine(Executable):
 
         XLA reads a transposed matrix factor in place, for one.
         """
-        found = self._reading.get(readings)
-        if found is None:
+        routine = self._reading.get(readings)
+        if routine is None:
             graph = self.graph
             order = dict(readings)
             types = [
@@ -218,8 +217,8 @@ class Routine(Executable):
             def function(*flat: Any) -> Sequence[Any]:
                 return evaluate(graph, [order[i].get(x) if i in order else x for i, x in enumerate(flat)])
 
-            found = self._reading[readings] = Routine(simplify(recorded(function, types)))
-        return found
+            routine = self._reading[readings] = Routine(simplify(recorded(function, types)))
+        return routine
 
 
 def _on_cpu(value: Any) -> bool:
@@ -298,9 +297,9 @@ def constant(value: np.ndarray) -> Any:
     if value.size > NUMPY_SIZE:
         return _put(value)
     accelerated()  # the first value determines JAX's default device: importing must not start a backend
-    kept = np.array(value, order="C")
-    kept.setflags(write=False)
-    return kept
+    array = np.array(value, order="C")
+    array.setflags(write=False)
+    return array
 
 
 def at_hand(value: Any, size: int) -> Any:
@@ -322,7 +321,7 @@ def _put(value: np.ndarray) -> Any:
 
 #: the user's arrays with more elements than this are passed to JAX at once
 NUMPY_SIZE = 1 << 17
-#: constant-filled arrays are cached up to this many elements, and so many of them
+#: constant-filled arrays are cached up to this many elements, and at most so many arrays
 FILLED_SIZE, FILLED_KEPT = 4096, 256
 
 

@@ -85,12 +85,12 @@ def write_out(target: Tensor, result: Tensor) -> None:
     # a function being differentiated may write to captured tensors this way, as in PyTorch
     derived, modes.derived = modes.derived, 0
     try:
-        written = resized(target, shape)
+        out = resized(target, shape)
         strides = kept_strides(result)
-        if strides is not None and old != written._type.shape:
-            assert written._geometry is not None
-            written._geometry = evolve(written._geometry, strides=strides)
-        copied_into(written, result)
+        if strides is not None and old != out._type.shape:
+            assert out._geometry is not None
+            out._geometry = evolve(out._geometry, strides=strides)
+        copied_into(out, result)
     finally:
         modes.derived = derived
 

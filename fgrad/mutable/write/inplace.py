@@ -22,14 +22,14 @@ from typing import Any
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, expanded
-from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, located
+from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operands import OperandType, number
 from fgrad.mutable.operation.operation import (
     Operation,
     Planned,
     apply,
-    check_together,
-    has_normal,
+    check_same_device,
+    has_non_inference,
     node_of,
     note_origin,
 )
@@ -76,7 +76,7 @@ def check_written(tensor: Tensor, *others: Any) -> None:
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
                 tracked = True
             normal = normal or not x._inference
-    # for inference tensors alone, the operation decides whether autograd is involved: see ``has_normal``
+    # for inference tensors alone, the operation decides whether autograd is involved: see ``has_non_inference``
     if tracked and normal:
         check_inplace(tensor, True)
 
@@ -87,7 +87,7 @@ def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
     A capture is notified of the write.  ``overload`` is PyTorch's name of the overload, if there are several.
     """
     if modes.capturing is not None:
-        modes.capturing.meet(tensor)
+        modes.capturing.lift_tensor(tensor)
     view = tensor._view
     root = tensor if view is None else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:
@@ -147,8 +147,8 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     value = _computed(plan, operands, shared)
     source = visible(sys._getframe(2))
     # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
-    kept = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
-    node = node_of(plan, operands, tensor, source) if recorded and modes.grad and kept else None
+    keeps_history = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
+    node = node_of(plan, operands, tensor, source) if recorded and modes.grad and keeps_history else None
     if modes.dual_level >= 0:
         PUSH.call(plan, operands, (tensor,))
     write(tensor, value, operation.name, node, source)
@@ -169,7 +169,7 @@ def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[Opera
         if isinstance(x, Tensor):
             types.append(x._type)
             if x._requires_grad or x._node is not None or (x._view is not None and is_tracked(x)):
-                recorded = recorded or not x._inference or has_normal(operation, operands)
+                recorded = recorded or not x._inference or has_non_inference(operation, operands)
             if x._storage is tensor._storage and x is not tensor:
                 shared = True
         else:
@@ -178,7 +178,7 @@ def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[Opera
         check_inplace(tensor, recorded)
         find_nodes(operands)
     if elsewhere.exist:
-        check_together(operation, operands)
+        check_same_device(operation, operands)
     overlap = operation.writing.overlap
     if shared or overlap is not None:
         (overlap or check_overlap)(tensor, operands[1:])
@@ -195,8 +195,8 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     # elements that are overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
     if geometry is not None and overlap is not unchecked and not nested(geometry.sizes, geometry.strides):
-        own = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
-        routine = in_turns(plan.graph, geometry.sizes, geometry.strides, own)
+        aliases = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
+        routine = in_turns(plan.graph, geometry.sizes, geometry.strides, aliases)
         read = True
     elif shared and overlap is None and operation.computing.strides is not None:
         routine = _in_sequence(plan, operands) or routine
@@ -222,21 +222,23 @@ def _in_sequence(plan: Planned, operands: Sequence[Any]) -> Any:
     shared = [i for i, x in enumerate(operands) if isinstance(x, Tensor) and x._storage is storage and x is not tensor]
     if not shared or 0 in tensor._type.shape:
         return None
-    written = tensor._geometry_of()
-    read = {i: expanded(operands[i]._geometry_of(), written.sizes) for i in shared}
-    along = min(range(len(written.sizes)), key=lambda axis: written.strides[axis], default=None)
+    geometry = tensor._geometry_of()
+    read = {i: expanded(operands[i]._geometry_of(), geometry.sizes) for i in shared}
+    along = min(range(len(geometry.sizes)), key=lambda axis: geometry.strides[axis], default=None)
     # an element broadcast along a row is read only once if the row fills a vector register
-    in_registers = along is None or written.sizes[along] * written.dtype.itemsize >= _REGISTERS
+    in_registers = along is None or geometry.sizes[along] * geometry.dtype.itemsize >= _REGISTERS
     read = {
-        i: g for i, g in read.items() if g != written and not (in_registers and (along is None or not g.strides[along]))
+        i: g
+        for i, g in read.items()
+        if g != geometry and not (in_registers and (along is None or not g.strides[along]))
     }
     if not read:
         return None
     types = list(plan.types)
     for i in read:
-        types[i] = tensor_type(operands[i]._type.dtype, written.sizes)
+        types[i] = tensor_type(operands[i]._type.dtype, geometry.sizes)
     wide = plan.operation.planned(tuple(types), plan.params, tensor._type)
-    return in_sequence(plan.graph, wide.graph, written, tuple([read.get(i) for i in plan.present[1:]]))
+    return in_sequence(plan.graph, wide.graph, geometry, tuple([read.get(i) for i in plan.present[1:]]))
 
 
 def write(
@@ -266,43 +268,43 @@ def write(
         rebase(tensor, node)
         save_outputs(node, tensor)
     except BaseException:
-        before.put_back()
+        before.restore()
         raise
 
 
 class Before:
     """The state of a tensor before a write, so that a write interrupted by a signal can be undone (NOTE [Signals])."""
 
-    __slots__ = ("tensor", "root", "written", "looks", "makers", "retains")
+    __slots__ = ("tensor", "root", "contents", "metadata", "histories", "retains")
 
     def __init__(self, tensor: Tensor):
         view = tensor._view
         self.tensor: Tensor = tensor
         root = tensor if view is None else view.base
         self.root: Tensor = root
-        self.written: tuple[Any, int] = tensor._storage.array, tensor._counter.value
-        self.looks: tuple[Geometry | None, TensorType, int | None] = (
+        self.contents: tuple[Any, int] = tensor._storage.array, tensor._counter.value
+        self.metadata: tuple[Geometry | None, TensorType, int | None] = (
             tensor._geometry,
             tensor._type,
             None if view is None else view.version,
         )
-        self.makers: list[tuple[Tensor, Node | None, int, OrderedDict[int, Any] | None]] = [
+        self.histories: list[tuple[Tensor, Node | None, int, OrderedDict[int, Any] | None]] = [
             (x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)
         ]
         #: the nodes that retain gradients, with their former tables
         self.retains: list[tuple[Node, dict[int, Any]]] = [
             (node, dict(node.retains))
-            for x, node, _, _ in self.makers
+            for x, node, _, _ in self.histories
             if x._retains_grad and node is not None and node.retains is not None
         ]
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         tensor = self.tensor
-        tensor._storage.array, tensor._counter.value = self.written
-        tensor._geometry, tensor._type, version = self.looks
+        tensor._storage.array, tensor._counter.value = self.contents
+        tensor._geometry, tensor._type, version = self.metadata
         if tensor._view is not None and version is not None:
             tensor._view.version = version
-        for x, node, output, hooks in self.makers:
+        for x, node, output, hooks in self.histories:
             x._node, x._output_nr, x._tensor_hooks = node, output, hooks
         changes.fields = object()
         for node, retains in self.retains:
@@ -319,8 +321,8 @@ def save_outputs(node: OperationNode, tensor: Tensor) -> None:
     """Save the written tensor, if backward reads the operation's result."""
     plan = node.plan
     for k in node.pullback.outputs:
-        written = tensor._node if tensor._view is not None else None
-        node.saved.append(save(tensor, plan.operation.outputs[k], output=True, written=written))
+        grad_fn = tensor._node if tensor._view is not None else None
+        node.saved.append(save(tensor, plan.operation.outputs[k], output=True, view_node=grad_fn))
 
 
 def rebase(tensor: Tensor, node: Node) -> None:
@@ -376,7 +378,7 @@ class CopySlices(Node):
         grad = grads[0]
         if grad is None:
             return [None] * len(self.next_edges)
-        start, params = located(self.base, self.view)
+        start, params = split_offset(self.base, self.view)
         part = apply(AS_STRIDED, (grad, start), params)
         input_grads = list(function.apply([part]))
         if self.next_edges[0] is not None:
@@ -406,7 +408,7 @@ def renew(tensor: Tensor) -> None:
         return
     check_view(tensor, "its base or another view of its base has been")
     base = view.base
-    start, params = located(base._geometry_of(), tensor._geometry_of())
+    start, params = split_offset(base._geometry_of(), tensor._geometry_of())
     plan = AS_STRIDED.planned((base._type, int), params, None)
     # a base that no longer requires grad: the node exists, and leads nowhere
     make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))

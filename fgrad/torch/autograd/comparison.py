@@ -23,7 +23,7 @@ from fgrad.torch.autograd.finite_differences import (
     numerical_derivatives,
     numerical_jacobians,
     reverse_jacobians,
-    wanted,
+    tracked_positions,
 )
 from fgrad.torch.autograd.gradcheck_advice import NOT_REENTRANT_HINT, SLOW_WOULD_PASS
 from fgrad.torch.random.public import Generator
@@ -93,7 +93,7 @@ class Comparison:
     def _run_fast(
         self, func: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[Tensor]
     ) -> None:
-        checked = wanted(inputs)
+        checked = tracked_positions(inputs)
         directions, weights = random_vectors([inputs[i] for i in checked], () if self.forward else outputs)
         derivatives = [
             numerical_derivatives(func, inputs, i, u, self.eps) for i, u in zip(checked, directions, strict=True)

@@ -28,7 +28,7 @@ def tupled(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
 
 
-def wanted(inputs: Sequence[Any]) -> list[int]:
+def tracked_positions(inputs: Sequence[Any]) -> list[int]:
     """The positions of the inputs that require grad."""
     return [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
 
@@ -53,7 +53,7 @@ def numerical_jacobians(
             "Expected output to be non-complex. get_numerical_jacobian no longer supports functions that return "
             "complex outputs."
         )
-    return [_numerical_jacobian(func, inputs, i, outputs, eps, forward) for i in wanted(inputs)]
+    return [_numerical_jacobian(func, inputs, i, outputs, eps, forward) for i in tracked_positions(inputs)]
 
 
 def _numerical_jacobian(
@@ -144,7 +144,7 @@ def checked_rows(
     advice: str,
 ) -> list[Tensor]:
     """For each input that requires grad the gradients for some cotangents, as columns."""
-    sources = [inputs[i] for i in wanted(inputs)]
+    sources = [inputs[i] for i in tracked_positions(inputs)]
 
     def rows() -> list[tuple[Any, ...]]:
         copy = output.clone()
@@ -194,7 +194,7 @@ def forward_jacobians(
       GradcheckError: a tangent is complex where its output is not, or vice versa.
     """
     jacobians = []
-    for k, position in enumerate(wanted(inputs)):
+    for k, position in enumerate(tracked_positions(inputs)):
         x = inputs[position]
         if directions is not None:
             tangents = [directions[k].reshape(x.shape)]
@@ -218,7 +218,7 @@ def _pushed(
     func: Callable[..., Any], inputs: Sequence[Any], position: int, tangent: Tensor, check_dtypes: bool
 ) -> list[Tensor | None]:
     with dual_level():
-        needed = set(wanted(inputs))
+        needed = set(tracked_positions(inputs))
         duals = [
             make_dual(x.detach(), tangent if i == position else ops.zeros_like(x.detach())) if i in needed else x
             for i, x in enumerate(inputs)

@@ -32,7 +32,7 @@ def enter_dual_level() -> int:
     """
     if modes.dual_level >= 0:
         raise RuntimeError(NESTED)
-    opened = forward.another_level()
+    opened = forward.level_opened()
     state = vars(modes)
     unusual.enter()
     state |= opened
@@ -52,7 +52,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
     state = vars(modes)
-    state |= forward.one_level_less()
+    state |= forward.level_closed()
 
 
 def __getattr__(name: str) -> Any:
@@ -90,12 +90,12 @@ class dual_level(Mode):
     tensor(6.)
     """
 
-    given = 0
+    as_value = 0
 
     def values(self) -> dict[str, Any]:
         if modes.dual_level >= 0:
             raise RuntimeError(NESTED)
-        return forward.another_level()
+        return forward.level_opened()
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -138,18 +138,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     dual._level = modes.level
     for outer in range(modes.dual_level):
         forward.carry(tensor, dual, outer, lambda above: above)
-    forward.enter_tangent(dual, forward.laid_out(tangent, dual), modes.dual_level)
+    forward.enter_tangent(dual, forward.with_layout_of(tangent, dual), modes.dual_level)
     return dual
 
 
 def _in_dtype_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent, converted to the tensor's dtype."""
-    wanted, dtype = tensor._type.dtype, tangent._type.dtype
-    if dtype is wanted:
+    target_dtype, dtype = tensor._type.dtype, tangent._type.dtype
+    if dtype is target_dtype:
         return tangent
-    if dtype.is_complex and not wanted.is_complex:
-        raise ValueError(f"Expected the tangent of a {wanted} tensor to be real, but got: {dtype}")
-    return tangent.to(wanted)
+    if dtype.is_complex and not target_dtype.is_complex:
+        raise ValueError(f"Expected the tangent of a {target_dtype} tensor to be real, but got: {dtype}")
+    return tangent.to(target_dtype)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

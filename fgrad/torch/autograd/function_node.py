@@ -168,11 +168,11 @@ class FunctionNode(Node, FunctionCtx):
         if self._freed and self._saved:
             raise RuntimeError(TWICE)
         if self._kept:
-            explain.put_back(self, self._kept)
+            explain.restore_context(self, self._kept)
         cotangents: list[Any] = []
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
-            wanted = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
-            cotangents.append(zeros(type) if grad is None and wanted and type is not None else grad)
+            materialize = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
+            cotangents.append(zeros(type) if grad is None and materialize and type is not None else grad)
         returned = backward(self, *cotangents)
         results = self._checked(list(returned) if isinstance(returned, tuple | list) else [returned])
         if modes.grad:
@@ -303,7 +303,7 @@ class _Call:
         if self.recorded or self.ruled:
             self._save()
             if modes.findings is not None:
-                ctx._kept = explain.kept_on(ctx)
+                ctx._kept = explain.tensors_on_context(ctx)
         ctx.to_save = ctx.saved_for_forward = None
         if self.ruled:
             results = [own_handle(x) if isinstance(x, Tensor) else x for x in results]
@@ -338,7 +338,7 @@ class _Call:
                 self._check_recorded_write(x, len(outputs))
 
     def _check_recorded_write(self, x: Tensor, outputs: int) -> None:
-        if not any(x is given for given in self.inputs):
+        if not any(x is input for input in self.inputs):
             if x._view is not None:
                 raise REFUSED_WRITE.call(x, NOT_AN_INPUT)
             warn(NOT_AN_INPUT, UserWarning)

@@ -12,7 +12,7 @@ from typing import Any
 from jax import tree_util
 
 from fgrad.api.custom import custom_vjp
-from fgrad.mutable.backward.accumulate import fitted
+from fgrad.mutable.backward.accumulate import reduced
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, may_vary
@@ -37,11 +37,11 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
         return
     ctx = _copied(ctx)
     outputs = [results[i] for i in differentiable]
-    shown = [(x, _output_sharing(x, outputs)) for x in kept_by(ctx)]
-    kept = [x for x, output in shown if output is None and is_abstract(x._storage.array)]
+    pairs = [(x, _output_sharing(x, outputs)) for x in tensors_of(ctx)]
+    intermediates = [x for x, output in pairs if output is None and is_abstract(x._storage.array)]
     operands = [inputs[i]._value() for i in varying]
     operands += [constant_of(x._value()) for x in outputs]
-    operands += [x._storage.array for x in kept]
+    operands += [x._storage.array for x in intermediates]
     first, second = len(varying), len(varying) + len(outputs)
 
     @custom_vjp
@@ -54,8 +54,8 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
 
     def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
         values, arrays = residuals
-        cells = [(x, x._storage.holding(a), x._geometry) for x, a in zip(kept, arrays, strict=True)]
-        cells += [(x, Storage(values[k], x._type.dtype), None) for x, k in shown if k is not None]
+        cells = [(x, x._storage.holding(a), x._geometry) for x, a in zip(intermediates, arrays, strict=True)]
+        cells += [(x, Storage(values[k], x._type.dtype), None) for x, k in pairs if k is not None]
         arriving: list[Any] = [None] * len(results)
         for i, ct in zip(differentiable, cotangents, strict=True):
             arriving[i] = new_tensor(ct, results[i]._type)
@@ -72,7 +72,7 @@ def rule_outputs(ctx: Any, inputs: Sequence[Tensor], results: Sequence[Any]) -> 
 
 def _value(ctx: Any, i: int, grad: Tensor | None, x: Tensor) -> Any:
     """The array of the gradient of an input."""
-    return None if grad is None else fitted(ctx, i, grad, x._type)._value()
+    return None if grad is None else reduced(ctx, i, grad, x._type)._value()
 
 
 def own_handle(tensor: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ def own_handle(tensor: Tensor) -> Tensor:
     return handle
 
 
-def kept_by(ctx: Any) -> list[Tensor]:
+def tensors_of(ctx: Any) -> list[Tensor]:
     """The distinct tensors that a context has saved or has as attributes."""
     saved = [s.tensor for s in ctx._saved if s is not None]
     attributes = tree_util.tree_leaves(list(vars(ctx).values()), is_leaf=is_tensor)

@@ -15,7 +15,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 
 
 class _force_original_view_tracking(Mode):
-    """Accepted as in PyTorch; views of a written base are made anew by ``as_strided``."""
+    """Accepted as in PyTorch; views of a written base are renewed by ``as_strided``."""
 
     def __init__(self, mode: bool):
         self.mode = mode

@@ -11,7 +11,7 @@ from fgrad.mutable.types.dtypes import complex128, float64
 from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
 from fgrad.torch.autograd.comparison import Comparison, random_vectors
-from fgrad.torch.autograd.finite_differences import GradcheckError, is_inexact, tupled, wanted
+from fgrad.torch.autograd.finite_differences import GradcheckError, is_inexact, tracked_positions, tupled
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fgrad.torch.autograd.gradcheck_advice import BATCHED_FORWARD_HINT, BATCHED_HINT
 
@@ -97,7 +97,7 @@ def gradcheck(
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
-    checked = wanted(inputs)
+    checked = tracked_positions(inputs)
     for i in checked:
         x = inputs[i]
         if x.dtype not in (float64, complex128):
@@ -165,7 +165,7 @@ def _forward(
 
 def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """A missing tangent has to act as zero."""
-    checked = wanted(inputs)
+    checked = tracked_positions(inputs)
     directions, _ = random_vectors([inputs[i] for i in checked], ())
     for position in checked:
         with dual_level():
@@ -194,7 +194,7 @@ def _check_undefined_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -
 
 def _check_multiplied(outputs: Sequence[Tensor], inputs: Sequence[Any], masked: bool) -> None:
     """Zero gradients of the outputs have to give zero gradients."""
-    sources = [inputs[i] for i in wanted(inputs)]
+    sources = [inputs[i] for i in tracked_positions(inputs)]
     if not outputs:
         return
     gradients = grad(outputs, sources, [ops.zeros_like(x) for x in outputs], allow_unused=True, retain_graph=True)
@@ -225,7 +225,7 @@ def _without_gradient(x: Tensor) -> Tensor:
 
 def _check_undefined(func: Callable[..., Any], outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
     """Backward has to take missing gradients, of all outputs and of each one, as zeros."""
-    sources = [inputs[i] for i in wanted(inputs)]
+    sources = [inputs[i] for i in tracked_positions(inputs)]
     cases = [range(len(outputs)), *([k] for k in range(len(outputs)) if len(outputs) > 1)]
     for missing in cases:
         fresh = _differentiable(tupled(func(*inputs)))
@@ -258,7 +258,7 @@ def _warn_undefined() -> None:
 
 def _batched_reverse(inputs: Sequence[Any], output: Tensor, position: int) -> None:
     """A batched backward of two gradients has to agree with two backwards."""
-    sources = [inputs[i] for i in wanted(inputs)]
+    sources = [inputs[i] for i in tracked_positions(inputs)]
     cotangents = [ops.randn_like(output) for _ in range(2)]
 
     def pulled(ct: Tensor) -> list[Tensor]:
@@ -270,7 +270,7 @@ def _batched_reverse(inputs: Sequence[Any], output: Tensor, position: int) -> No
 
 def _batched_forward(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """A batched forward pass of two tangents has to agree with two passes."""
-    for position in wanted(inputs):
+    for position in tracked_positions(inputs):
         x = inputs[position]
         tangents = [ops.randn_like(x) for _ in range(2)]
 
@@ -353,7 +353,7 @@ def gradgradcheck(
     else:
         cotangents = tupled(grad_outputs)
     count = len(cotangents)
-    checked, seeds = wanted(primals), wanted(cotangents)
+    checked, seeds = tracked_positions(primals), tracked_positions(cotangents)
 
     def gradient(*args: Any) -> tuple[Tensor, ...]:
         sources, cts = args[:-count], args[-count:]

@@ -116,7 +116,7 @@ class allow_mutation_on_saved_tensors(Mode):
     tensor([8., 8.])
     """
 
-    given = ITSELF
+    as_value = ITSELF
 
     def __init__(self) -> None:
         #: what was saved in the block and is still held by a graph

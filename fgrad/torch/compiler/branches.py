@@ -1,4 +1,4 @@
-"""A function whose first call does something else than the later ones: two graphs, and a state that says which."""
+"""A function whose first call differs from later ones: two graphs, and a flag in the state that chooses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,32 +19,32 @@ class Branch:
     """One of the two.
 
     Attributes:
-      graph: from the values that it takes to those that it gives.
-      takes: the places of what it takes among the values of both.
-      gives: for each value of both after the call whether it gives one; else the value stays.
+      graph: from the values that it reads to those that it computes.
+      reads: the indices of what it reads among the values of both.
+      computes: for each value of both, whether it computes a new one; otherwise the value stays.
     """
 
     graph: Graph
-    takes: list[int]
-    gives: list[bool]
+    reads: list[int]
+    computes: list[bool]
 
     @classmethod
     def of(cls, tape: Tape, ins: Sequence[Any], outs: Sequence[Any]) -> "Branch":
-        """What a tape has recorded, from inputs to values; None stands for what it does not know."""
-        takes = [i for i, x in enumerate(ins) if x is not None]
-        graph = tape.closed([ins[i] for i in takes], [x for x in outs if x is not None])
-        return cls(simplify(graph), takes, [x is not None for x in outs])
+        """The recording of a tape, from inputs to values; None stands for those that it does not have."""
+        reads = [i for i, x in enumerate(ins) if x is not None]
+        graph = tape.closed([ins[i] for i in reads], [x for x in outs if x is not None])
+        return cls(simplify(graph), reads, [x is not None for x in outs])
 
     def __call__(self, *values: Any) -> list[Any]:
-        found = iter(evaluate(self.graph, [values[i] for i in self.takes]))
-        return [next(found) if gives else values[i] for i, gives in enumerate(self.gives)]
+        results = iter(evaluate(self.graph, [values[i] for i in self.reads]))
+        return [next(results) if computes else values[i] for i, computes in enumerate(self.computes)]
 
 
 def begun_or_not(first: Branch, later: Branch, state: int) -> Graph:
-    """The graph of both; after so many values of state comes whether the first call has been made.
+    """The graph of both; its input after so many values of state says whether the first call has been made.
 
     Raises:
-      RuntimeError: the two give values of other types.
+      RuntimeError: the two compute values of different types.
     """
     types = later.graph.in_types
     ins = [*types[:state], array_type((), bool), *types[state:]]
@@ -60,6 +60,6 @@ def begun_or_not(first: Branch, later: Branch, state: int) -> Graph:
 def reordered(graph: Graph, ins: Sequence[int], outs: Sequence[int]) -> Graph:
     """A graph with its inputs and outputs in another order."""
     builder = Builder([graph.in_types[i] for i in ins])
-    given = dict(zip(ins, builder.inputs, strict=True))
-    found = builder.splice(graph, [given[i] for i in range(len(ins))])
-    return builder.finish([found[i] for i in outs])
+    inputs = dict(zip(ins, builder.inputs, strict=True))
+    outputs = builder.splice(graph, [inputs[i] for i in range(len(ins))])
+    return builder.finish([outputs[i] for i in outs])

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
-from fgrad.mutable.capture.world import CHILDREN, Place, World
+from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
@@ -19,14 +19,14 @@ from fgrad.torch.compiler.backends import check_backend
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
-from fgrad.torch.compiler.programs import Call, Done, Program, record
+from fgrad.torch.compiler.programs import Call, EagerCall, Program, record
 from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
-#: so many programs a function has at most; a function that needs more runs in pieces, which need no guards
+#: the most programs of a function; one that needs more runs in pieces, which need no guards
 LIMIT = 8
-#: the arguments that are no tensors, as guards: those that can be compared by value
+#: arguments that are not tensors and are compared by value
 _VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _NUMBERS = (int, float, complex, np.number)
 #: the arguments of most calls
@@ -37,8 +37,8 @@ class Config:
     """Settings of all compiled functions: ``torch.compiler.config``.
 
     Attributes:
-      check_every: every so many calls a program is recorded again and compared, as at its second call; 1, for finding
-        an error, means every call, and 0 never.
+      check_every: after so many calls a program is recorded again and compared, as at its second call; 1 (for
+        debugging) means every call, and 0 never.
 
     >>> import fgrad.torch as torch
     >>> torch.compiler.config.check_every
@@ -57,9 +57,9 @@ class Compiled:
     """The programs of one function.
 
     Attributes:
-      programs: by structure, statics and modes.
-      recorded: how many programs have been made.
-      given_up: whether it runs in pieces from now on.
+      programs: by structure, static arguments and modes.
+      recorded: how many programs have been recorded.
+      given_up: whether it always runs in pieces.
     """
 
     function: Callable[..., Any]
@@ -70,7 +70,7 @@ class Compiled:
     warned: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
-        """The programs depend on the very objects that they were recorded with: the copy has none yet."""
+        """The copy has no programs, since they are bound to the objects that they were recorded with."""
         return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -99,7 +99,7 @@ class Compiled:
         return self._first(key, tensors, args, kwargs)
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call that is not one program."""
+        """Run a call that is not one program."""
         return self._in_pieces(args, kwargs) if program.breaks else self.function(*args, **kwargs)
 
     def _in_pieces(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -110,7 +110,7 @@ class Compiled:
             _running.inside = False
 
     def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
-        """Record a call that no program fits."""
+        """Record a call that no program applies to."""
         if stance.name == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if stance.name == "fail_on_recompile":
@@ -122,9 +122,9 @@ class Compiled:
             self.given_up = True
             if not self._differs_in_numbers(key):
                 warn(
-                    f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time with something "
-                    "changed that it depends on; it runs in pieces from now on, and is recorded at each call. "
-                    "torch.compiler.explain shows what its programs depend on."
+                    f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time because "
+                    "something that it depends on had changed; from now on it runs in pieces, and is recorded at each "
+                    "call. torch.compiler.explain shows what its programs depend on."
                 )
             return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs)
@@ -138,7 +138,7 @@ class Compiled:
         return program.first_call(tensors)()
 
     def _differs_in_numbers(self, key: Any) -> bool:
-        """Whether only numbers of Python's tell a call from one that was recorded, or that one runs in pieces."""
+        """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""
         if any(program.breaks or program.guards.differ_in_numbers() for program in self.programs.get(key, ())):
             return True
         return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
@@ -148,7 +148,7 @@ class Compiled:
         program.calls += 1
         every = config.check_every
         if every and (program.calls == 2 or not program.calls % every):
-            program.rest()
+            program.disown()
             checked, done = self._record(args, kwargs)
             if not program.same_as(checked):
                 self._differ(program, checked)
@@ -162,36 +162,36 @@ class Compiled:
             return program.first_call(tensors)()
         return call()
 
-    def _record(self, args: Any, kwargs: Any) -> tuple[Program, Done | None]:
+    def _record(self, args: Any, kwargs: Any) -> tuple[Program, EagerCall | None]:
         try:
             _running.inside = True
             program, done, capture = record(self.function, args, kwargs, self.fullgraph)
         finally:
             _running.inside = False
-        program.let_go(capture)
+        program.release(capture)
         return program, done
 
     def _differ(self, old: Program, new: Program) -> None:
-        """Say once what a second recording did otherwise."""
+        """Warn, once, of a difference between two recordings."""
         if not self.warned:
             self.warned = True
             warn(
-                f"torch.compile: {_name(self.function)}, called again with nothing changed that could be seen, does "
-                f"something else: {difference(old, new)}. What it depends on there (a global, a file, a random choice) "
-                "is no input of a program; pass it as an argument. The new program is used from now on."
+                f"torch.compile: {_name(self.function)}, called again with no visible change, does something else: "
+                f"{difference(old, new)}. What it depends on there (a global, a file, a random choice) is not an input "
+                "of the program; pass it as an argument. The new program is used from now on."
             )
 
 
-def _of_compiled(world: World, compiled: Compiled, place: Place) -> list[tuple[Place, Any]]:
-    """What a compiled function can reach is what the function can; its programs are none of its state."""
-    return [(place, compiled.function)]
+def _of_compiled(snapshot: Snapshot, compiled: Compiled, location: Location) -> list[tuple[Location, Any]]:
+    """A compiled function reaches what the function itself does; its programs are not state."""
+    return [(location, compiled.function)]
 
 
 CHILDREN[Compiled] = _of_compiled
 
 
 def difference(old: Program, new: Program) -> str:
-    """Where two recordings of a call begin to differ."""
+    """The first difference between two recordings of a call."""
     if old.refused is not None or new.refused is not None:
         return f"{old.refused or 'it was captured'}, and now {new.refused or 'it is captured'}"
     for one, two in zip(old.graph.nodes, new.graph.nodes, strict=False):
@@ -208,18 +208,18 @@ def difference(old: Program, new: Program) -> str:
             return f"{graph.nodes[least].op.name} at {graph.nodes[least].source} {more}"
     assert old.effects is not None and new.effects is not None
     before, after = old.effects.signature(), new.effects.signature()
-    return f"it leaves other tensors behind: {before} and now {after}"
+    return f"it has other effects on tensors: {before} and now {after}"
 
 
 def _static(x: Any) -> Any:
-    """An argument that is no tensor, as a part of the key."""
+    """The part of the key for an argument."""
     if isinstance(x, Tensor):
         return Tensor
     return (x.__class__, x if x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
 
 
 def _without_numbers(key: Any) -> Any:
-    """What a key says beside the values of numbers."""
+    """A key without the values of numbers."""
     if len(key) == 2:
         return key
     structure, statics, now = key
@@ -227,7 +227,7 @@ def _without_numbers(key: Any) -> Any:
 
 
 class _Same:
-    """An object that equals itself alone."""
+    """An object compared by identity."""
 
     __slots__ = ("value",)
 
@@ -260,18 +260,17 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """A function whose calls are captured once and then run as one program of XLA's; without one, a decorator.
+    """A function whose calls are captured once and then run as one XLA program; without a function, a decorator.
 
     After each call tensors, gradients, versions, an optimiser's state, buffers and generators are as they would be
-    uncompiled.  A call that cannot be one program runs in pieces, or as uncompiled; ``torch.compiler.explain``
-    says why.
+    uncompiled.  A call that cannot be one program runs in pieces, or uncompiled; ``torch.compiler.explain`` says why.
 
     Arguments:
-      model: a function, a whole step of training for one, or a module.
+      model: a function, such as a whole training step, or a module.
       fullgraph: raise an error where a call cannot be captured because it needs a number.
       dynamic, mode, options: accepted as in PyTorch.  A program is made for each combination of types.
-      backend: a name of PyTorch's, or a function; XLA compiles all programs.
-      disable: give back what was given.
+      backend: one of PyTorch's names, or a function; XLA compiles every program.
+      disable: return ``model`` unchanged.
 
     Raises:
       RuntimeError: both ``mode`` and ``options`` are given, or the mode or the back end is unknown.
@@ -330,7 +329,7 @@ module.enter(compile)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that ``torch.compile`` leaves as it is; without one, a decorator."""
+    """A function that ``torch.compile`` leaves alone; without one, a decorator."""
     if fn is None:
         return lambda fn: disable(fn, recursive, reason=reason)
     if isinstance(fn, Module):
@@ -370,4 +369,4 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Accepted as in PyTorch; programs belong to the functions that ``torch.compile`` gives."""
+    """Accepted as in PyTorch; programs belong to the functions that ``torch.compile`` returns."""

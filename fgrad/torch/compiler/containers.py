@@ -1,6 +1,6 @@
-"""The containers among a call's arguments and in its result, taken apart and put together.
+"""Flattening and unflattening of the containers among a call's arguments and in its result.
 
-Dicts keep their order: a function may go by it, and its result shows it.
+Dicts keep their order: a function may depend on it, and its result shows it.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from typing import Any
 
 from jax import tree_util
 
-from fgrad.mutable.capture.world import Place
+from fgrad.mutable.capture.snapshot import Location
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.trees import NODES, node_type
 
-#: a kind of container, what else there is to know of one, and the structures in it; None stands for a leaf
+#: a kind of container, its context (as in pytrees), and the structures in it; None stands for a leaf
 Structure = tuple[Any, Any, tuple[Any, ...]] | None
 
 #: classes whose objects are leaves
@@ -23,39 +23,39 @@ _JAX = "a container that is registered with JAX"
 
 
 def take_apart(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None = None) -> Structure:
-    """Put the leaves of a tree into a list; its structure, which has a hash if what the containers know has one."""
+    """Append the leaves of a tree to a list; returns its structure, which is hashable if all contexts are."""
     cls = tree.__class__
     if cls in _LEAVES or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return None
-    kind, known, children = (cls, None, tree) if cls is tuple or cls is list else _opened(tree)
+    kind, context, children = (cls, None, tree) if cls is tuple or cls is list else _opened(tree)
     if kind is None:
         leaves.append(tree)
         return None
-    return kind, known, tuple([take_apart(x, leaves, is_leaf) for x in children])
+    return kind, context, tuple([take_apart(x, leaves, is_leaf) for x in children])
 
 
 def put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
     """The tree of a structure with the next leaves."""
     if structure is None:
         return next(leaves)
-    kind, known, below = structure
-    children = [put_together(x, leaves) for x in below]
-    return tree_util.tree_unflatten(known, children) if kind is _JAX else NODES[kind].unflatten_fn(children, known)
+    kind, context, substructures = structure
+    children = [put_together(x, leaves) for x in substructures]
+    return tree_util.tree_unflatten(context, children) if kind is _JAX else NODES[kind].unflatten_fn(children, context)
 
 
-def named_leaves(tree: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """The leaves of a tree with their places."""
+def named_leaves(tree: Any, location: Location) -> Iterator[tuple[Location, Any]]:
+    """The leaves of a tree with their locations."""
     kind, _, children = (None, None, ()) if is_tensor(tree) else _opened(tree)
     if kind is None:
-        yield place, tree
+        yield location, tree
     if isinstance(tree, dict):
-        places = [place.item(key) for key in tree]
+        locations = [location.item(key) for key in tree]
     elif hasattr(tree, "_fields"):
-        places = [place.attribute(name) for name in tree._fields]
+        locations = [location.attribute(name) for name in tree._fields]
     else:
-        places = [place.item(i) for i in range(len(children))]
-    for at, child in zip(places, children, strict=kind is not None):
+        locations = [location.item(i) for i in range(len(children))]
+    for at, child in zip(locations, children, strict=kind is not None):
         yield from named_leaves(child, at)
 
 
@@ -69,15 +69,15 @@ def containers(tree: Any) -> Iterator[Any]:
 
 
 def _opened(tree: Any) -> tuple[Any, Any, Any]:
-    """The kind of a container, what else there is to know of it, and its children; no kind for a leaf."""
+    """The kind of a container, its context and its children; no kind for a leaf."""
     kind = node_type(tree)
     node = NODES.get(kind)
     if node is not None:
-        children, known = node.flatten_fn(tree)
-        return kind, _hashable(known), children
+        children, context = node.flatten_fn(tree)
+        return kind, _hashable(context), children
     children, structure = tree_util.tree_flatten(tree, is_leaf=lambda x: x is not tree)
     return (None, None, ()) if tree_util.treedef_is_leaf(structure) else (_JAX, structure, children)
 
 
-def _hashable(known: Any) -> Any:
-    return tuple([_hashable(x) for x in known]) if known.__class__ is list else known
+def _hashable(context: Any) -> Any:
+    return tuple([_hashable(x) for x in context]) if context.__class__ is list else context

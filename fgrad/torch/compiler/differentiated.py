@@ -1,11 +1,11 @@
 """Compiled functions whose results can be differentiated: a forward program, one node, and a backward program.
 
 NOTE [Forward and backward]
-Where a result has a history, the capture goes on: the engine sends a traced gradient through that history, to the
-tensors from outside that require grad.  So ``detach``, ``no_grad`` and custom Functions inside count as they do
-uncompiled.  What was recorded is cut where it begins to depend on the gradients of the results; the first half is the
-forward program, with what the second reads for residuals.  The tensors from outside that the nodes of the history have
-saved are saved by the one node too, so that a write to one before backward is the error that it is uncompiled.
+If a result has a history, the capture continues: the engine sends a traced gradient through that history, to the
+tensors from outside that require grad.  So ``detach``, ``no_grad`` and custom Functions inside have their usual effect.
+The recording is split where it begins to depend on the gradients of the results; the first half is the forward program,
+and what the second half reads of it are the residuals.  The new node also saves those tensors from outside that the
+nodes of the history have saved, so that a write to one before backward raises the same error as uncompiled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_t
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.seam import RawSource
-from fgrad.torch.compiler.executed import Execution
+from fgrad.torch.compiler.execution import Execution
 
 DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
 
@@ -36,17 +36,16 @@ class Derivative:
     """The gradients of a captured call, as traced values.
 
     Attributes:
-      results: the results that have a history, in their order.
-      cotangents: the traced gradients of these.
-      wanted: the tensors from outside that get gradients.
-      gradients: theirs.
-      strides: of these, None for row-major.
-      saved: the tensors from outside that the history had saved.
+      results: the results that have a history, in order.
+      cotangents: their traced gradients.
+      targets: the tensors from outside that get gradients.
+      gradients, strides: of the targets; None for row-major strides.
+      saved: the tensors from outside that the history has saved.
     """
 
     results: list[Tensor]
     cotangents: list[Any]
-    wanted: list[Tensor]
+    targets: list[Tensor]
     gradients: list[Any]
     strides: list[Ints | None]
     saved: list[Tensor]
@@ -56,8 +55,8 @@ class Derivative:
 class Cut:
     """Tensors from outside that are cut off from their history.
 
-    Each has a stand-in of its node: it is no leaf, and what may be done to it is what may be done.  A backward inside
-    of the function that comes there would have to go on outside, which no program can.
+    A stand-in replaces the node of each, so that it is still not a leaf.  A backward inside the function that reaches a
+    stand-in would have to continue outside, which no program can.
 
     Attributes:
       tensors: the tensors, with their nodes.
@@ -67,9 +66,9 @@ class Cut:
     tensors: dict[Tensor, Node] = field(factory=dict)
     stand_ins: dict[Node, Node] = field(factory=dict)
 
-    def off(self, capture: Capture) -> None:
+    def apply(self, capture: Capture) -> None:
         """Cut off all that the function can reach."""
-        for tensor in capture.world.tensors:
+        for tensor in capture.snapshot.tensors:
             node = tensor._node
             if node is None:
                 continue
@@ -79,8 +78,8 @@ class Cut:
             tensor._node = self.stand_ins[node]
         changes.fields = object()
 
-    def give_back(self) -> None:
-        """Give those that have their stand-ins still their nodes."""
+    def undo(self) -> None:
+        """Restore the nodes of those tensors that still have their stand-ins."""
         for tensor, node in self.tensors.items():
             if tensor._node is self.stand_ins[node]:
                 tensor._node = node
@@ -91,70 +90,70 @@ def _stand_in(node: Node, capture: Capture) -> Node:
     """A node that looks like another, but cannot run."""
 
     def apply(self: Node, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise capture.refused("a backward inside goes through a history from outside")
+        raise capture.refusal("a backward inside goes through a history from outside")
 
-    found = copy_node(node)
-    found.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
-    return found
+    copy = copy_node(node)
+    copy.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
+    return copy
 
 
 def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
-    """The gradients of the results that have a live history; None if there are none.  The history is over then."""
+    """The gradients of the results that have a live history, or None if none has.  This consumes the history."""
     live = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     outside = set(cut.stand_ins.values())
     live = [x for x in live if not _is_over(x._node, outside)]  # type: ignore[arg-type]
     if not live:
         return None
     for node in outside:
-        node.next_edges = ()  # nothing is asked of what is before them
+        node.next_edges = ()  # backward ends here
     saved = _saved(capture, [x._node for x in live], outside)  # type: ignore[misc]
-    wanted = [x for x in capture.world.tensors if is_tracked(x) and x._type.inexact]
-    edges: list[Edge | None] = [gradient_edge(x) for x in wanted]
+    targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
+    edges: list[Edge | None] = [gradient_edge(x) for x in targets]
     cotangents = [new_tensor(capture.tape.input(x._type.array), x._type) for x in live]
     roots = [(gradient_edge(x), c) for x, c in zip(live, cotangents, strict=True)]
-    found = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
+    gradients = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
     for x in live:
         x._node = None
-    reached = [(x, g) for x, g in zip(wanted, found, strict=True) if g is not None]
+    pairs = [(x, g) for x, g in zip(targets, gradients, strict=True) if g is not None]
     return Derivative(
         live,
         [c._storage.array for c in cotangents],
-        [x for x, _ in reached],
-        [g._value() for _, g in reached],
-        [kept_strides(g) for _, g in reached],
+        [x for x, _ in pairs],
+        [g._value() for _, g in pairs],
+        [kept_strides(g) for _, g in pairs],
         saved,
     )
 
 
 def _saved(capture: Capture, nodes: Sequence[Node], outside: set[Node]) -> list[Tensor]:
     """The tensors from outside that a history has saved."""
-    places: dict[Any, Tensor] = {}
-    for tensor in reversed(capture.world.tensors):
-        places[tensor._storage, tensor._counter] = tensor
-    found: dict[Tensor, None] = {}
+    by_storage: dict[Any, Tensor] = {}
+    for tensor in reversed(capture.snapshot.tensors):
+        by_storage[tensor._storage, tensor._counter] = tensor
+    external: dict[Tensor, None] = {}
     for node in _history(nodes, outside):
         for each in getattr(node, "saved", ()):
-            held = each.tensor if isinstance(each, SavedTensor) else None
-            read = None if held is None else places.get((held._storage, held._counter))
+            tensor = each.tensor if isinstance(each, SavedTensor) else None
+            read = None if tensor is None else by_storage.get((tensor._storage, tensor._counter))
             if read is not None:
-                found[read] = None
-    return list(found)
+                external[read] = None
+    return list(external)
 
 
 def _is_over(node: Node, outside: set[Node]) -> bool:
-    """Whether a backward has been through a history, so that another one is an error."""
+    """Whether a backward has consumed a history, so that another one is an error."""
     return any(getattr(each, "released", False) for each in _history([node], outside))
 
 
 def _history(nodes: Sequence[Node], outside: set[Node]) -> Iterator[Node]:
-    """Nodes and all before them, but for those from outside."""
-    stack, seen = list(nodes), {*nodes, *outside}
+    """Nodes and all their predecessors, except those from outside."""
+    stack, visited = list(nodes), {*nodes, *outside}
     while stack:
         node = stack.pop()
         yield node
         for edge in node.next_edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
+            if edge is not None and edge[0] not in visited:
+                visited.add(edge[0])
                 stack.append(edge[0])
 
 
@@ -163,20 +162,20 @@ class BackwardProgram:
     """The second half of a captured call.
 
     Attributes:
-      graph: from the residuals and the gradients of the results to the gradients of ``wanted``.
-      results: the places of the results among the new tensors.
+      graph: from the residuals and the gradients of the results to the gradients of ``targets``.
+      results: the indices of the results among the new tensors.
       types: of the results.
-      wanted: the places of the tensors that get gradients among those of the call.
-      given, strides: the types and the strides of these.
-      residuals: their places among the outputs of the first half.
-      saved: the places of the tensors whose versions are checked.
+      targets: the indices of the tensors that get gradients.
+      gradient_types, strides: of their gradients.
+      residuals: their indices among the outputs of the first half.
+      saved: the indices of the tensors whose versions are checked.
     """
 
     graph: FlatGraph
     results: list[int]
     types: list[TensorType]
-    wanted: list[int]
-    given: list[TensorType]
+    targets: list[int]
+    gradient_types: list[TensorType]
     strides: list[Ints | None]
     residuals: list[int]
     saved: list[int]
@@ -186,16 +185,16 @@ class BackwardProgram:
         self.execution = Execution(self.graph)
 
     def attach(
-        self, found: Sequence[Tensor], made: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None
+        self, tensors: Sequence[Tensor], new_tensors: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None
     ) -> None:
-        """Make a new node the maker of the results of a call."""
-        edges = [gradient_edge(found[at]) for at in self.wanted]
+        """Give the results of a call a new node."""
+        edges = [gradient_edge(tensors[at]) for at in self.targets]
         node = CompiledFunctionBackward(edges, self.types, source)
         node.program = self
         node.residuals = [outs[output] for output in self.residuals]
-        node.saved = [save(found[at], "input") for at in self.saved]
-        for number, place in enumerate(self.results):
-            made[place]._node, made[place]._output_nr = node, number
+        node.saved = [save(tensors[at], "input") for at in self.saved]
+        for number, index in enumerate(self.results):
+            new_tensors[index]._node, new_tensors[index]._output_nr = node, number
 
 
 class CompiledFunctionBackward(Node):
@@ -218,11 +217,11 @@ class CompiledFunctionBackward(Node):
             raise RuntimeError(DOUBLE)
         program = self.program
         for saved in self.saved:
-            saved.value(self)  # where its version is checked
-        given = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
-        values = [*self.residuals, *given]
+            saved.value(self)  # checks its version
+        cotangents = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
+        values = [*self.residuals, *cotangents]
         outs = program.execution((), values)
-        return [new_tensor(*each) for each in zip(outs, program.given, program.strides, strict=True)]
+        return [new_tensor(*each) for each in zip(outs, program.gradient_types, program.strides, strict=True)]
 
     def release(self, source: RawSource | None = None) -> None:
         for saved in self.saved:

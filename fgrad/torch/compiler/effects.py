@@ -1,11 +1,11 @@
-"""What a captured call leaves behind, as something that can be done again with other arrays.
+"""The side effects of a captured call, in a form that can be replayed with other arrays.
 
 NOTE [Effects]
-After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and the second
-walk has seen what became of everything; here that is written down: which storages get which output, how far counters
-go on, which entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.
-New tensors are made anew at each call.  What has no such form (a Python number that counts calls, a list that grows, a
-view of what was made inside) is ``Irregular``: such a call runs in pieces.
+After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and a second walk
+has shown its effects; here they are recorded: which storages get which output, by how much counters advance, which
+entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.  New tensors
+are made at each call.  Effects of other kinds (a Python number that counts calls, a list that grows, a view of a tensor
+made inside) are ``NotReplayable``: such a call runs in pieces.
 """
 
 from collections import deque
@@ -24,125 +24,125 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
 from fgrad.torch.compiler.containers import Structure, put_together, take_apart
-from fgrad.torch.compiler.located import Located
+from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.step import Step
 
-#: fields of tensors that say nothing that the user can see, and come back by themselves
-_PASSING = frozenset(("_cache", "_accumulator", "_origin", "_level"))
+#: fields of tensors that the user cannot see, and that are recomputed on demand
+_TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
 _ABSENT: Any = object()
-_KEPT = (type(None), bool, int, float, complex, str, bytes)
+_CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 
-class Irregular(Exception):
-    """A call has effects that cannot be done again without running the function."""
+class NotReplayable(Exception):
+    """A call has effects that cannot be replayed without running the function."""
 
 
 @frozen(eq=False)
-class Made:
-    """A tensor that each call makes anew: with a storage of its own, or that of one made before."""
+class NewTensor:
+    """A tensor that each call makes: with a storage of its own, or that of an earlier one."""
 
     output: int | None
     like: Tensor
-    #: the place of the tensor among those made whose storage, or whose counter, it shares
+    #: the indices of the new tensors whose storage and whose counter it shares
     storage: int | None
     counter: int | None
 
-    def make(self, outs: Sequence[Any], made: Sequence[Tensor]) -> Tensor:
+    def make(self, outs: Sequence[Any], earlier: Sequence[Tensor]) -> Tensor:
         like = self.like
         if self.storage is None:
-            found = new_tensor(outs[self.output], like._type, like._storage.strides)  # type: ignore[index]
+            tensor = new_tensor(outs[self.output], like._type, like._storage.strides)  # type: ignore[index]
         else:
-            found = new_tensor(None, like._type)
-            found._storage = made[self.storage]._storage
+            tensor = new_tensor(None, like._type)
+            tensor._storage = earlier[self.storage]._storage
         if self.counter is not None:
-            found._counter = made[self.counter]._counter
+            tensor._counter = earlier[self.counter]._counter
         else:
-            found._counter.value = like._counter.value
+            tensor._counter.value = like._counter.value
         if like._requires_grad:
-            found._requires_grad = True
+            tensor._requires_grad = True
         if like._node is not None:
-            found._node, found._output_nr = copy_node(like._node), like._output_nr
-        return found
+            tensor._node, tensor._output_nr = copy_node(like._node), like._output_nr
+        return tensor
 
 
 @frozen(eq=False)
-class Kept:
-    """What gives the same value at each call."""
+class Constant:
+    """A value that is the same at each call."""
 
     value: Any
 
-    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
         return self.value
 
 
 @frozen(eq=False)
-class Found:
-    """What gives a tensor that the call finds."""
+class ExternalRef:
+    """A tensor from outside."""
 
-    number: int
+    index: int
 
-    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
-        return found[self.number]
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+        return tensors[self.index]
 
 
 @frozen(eq=False)
-class Fresh:
-    """What gives a tensor that the call makes."""
+class NewRef:
+    """A tensor that the call makes."""
 
-    place: int
+    index: int
 
-    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
-        return made[self.place]
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+        return new[self.index]
 
 
 @frozen(eq=False)
 class Tree:
-    """What gives a tree of values."""
+    """A tree of values."""
 
     structure: Structure
     leaves: list["Value"]
 
-    def __call__(self, found: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
-        return self.put_together([leaf(found, made) for leaf in self.leaves])
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+        return self.put_together([leaf(tensors, new) for leaf in self.leaves])
 
     def put_together(self, leaves: Sequence[Any]) -> Any:
         return put_together(self.structure, iter(leaves))
 
 
-Value = Kept | Found | Fresh | Tree
+Value = Constant | ExternalRef | NewRef | Tree
 
 
 @define(eq=False)
 class Effects:
-    """The effects of one call, on the tensors that ``located`` finds.
+    """The effects of one call on the tensors from outside, by their indices in ``external``.
 
     Attributes:
-      outputs: the traced values that a program has to give.
-      made: the new tensors.
+      outputs: the traced values that the program has to compute.
+      new_tensors: those that each call makes.
       writes: tensors whose storage was written, and the outputs that they get.
-      counts: tensors whose version counter went on, how far, and the writes that it noted.
-      fields: tensor, field, and what gives its value from the tensors of the call and the new ones.
-      entries: the same of dicts.
-      result: the same of the result.
+      counts: tensors whose version counter advanced, by how much, and the last writes.
+      fields: tensor, field and value.
+      entries: dict, key and value.
+      result: what the call returns.
     """
 
-    located: Located
+    external: ExternalTensors
     outputs: list[Any] = field(factory=list)
-    made: list[Made] = field(factory=list)
+    new_tensors: list[NewTensor] = field(factory=list)
     writes: list[tuple[int, int]] = field(factory=list)
     counts: list[tuple[int, int, list[Write]]] = field(factory=list)
     fields: list[tuple[int, str, Value]] = field(factory=list)
     entries: list[tuple[dict[Any, Any], Any, Value]] = field(factory=list)
-    result: Value = field(default=Kept(None))
-    _places: dict[int, int] = field(factory=dict)
+    result: Value = field(default=Constant(None))
+    _new_indices: dict[int, int] = field(factory=dict)
     _storages: dict[Storage, int] = field(factory=dict)
     _counters: dict[VersionCounter, int] = field(factory=dict)
 
     def signature(self) -> Any:
-        """What two calls share that leave the same behind."""
+        """Equal for two calls with the same effects."""
         return (
-            tuple([(m.output, m.like._type, m.like._storage.strides, m.storage, m.counter) for m in self.made]),
-            tuple([(m.like._counter.value, m.like._requires_grad, m.like._node is None) for m in self.made]),
+            tuple([(m.output, m.like._type, m.like._storage.strides, m.storage, m.counter) for m in self.new_tensors]),
+            tuple([(m.like._counter.value, m.like._requires_grad, m.like._node is None) for m in self.new_tensors]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
             tuple([(at, name) for at, name, _ in self.fields]),
@@ -154,42 +154,42 @@ class Effects:
         return len(self.outputs) - 1
 
     def value(self, value: Any) -> Value:
-        """What gives a value anew."""
-        capture = self.located.capture
+        """The description of a value that a replayed call sets or returns."""
+        capture = self.external.capture
         if not is_tensor(value):
-            return Kept(value)
-        if value in capture.world.tensors:
-            return Found(self.located.number(value))
-        return Fresh(self.place_of(value))
+            return Constant(value)
+        if value in capture.snapshot.tensors:
+            return ExternalRef(self.external.index(value))
+        return NewRef(self.new_index(value))
 
-    def place_of(self, tensor: Tensor) -> int:
-        """The place of a new tensor among those that are made."""
-        known = self._places.get(id(tensor))
-        if known is not None:
-            return known
-        check_plain(tensor, self.located.capture)
-        storage, place = tensor._storage, len(self.made)
+    def new_index(self, tensor: Tensor) -> int:
+        """The index of a new tensor, which is added if need be."""
+        cached = self._new_indices.get(id(tensor))
+        if cached is not None:
+            return cached
+        _check_plain(tensor, self.external.capture)
+        storage, index = tensor._storage, len(self.new_tensors)
         shared, counter = self._storages.get(storage), self._counters.get(tensor._counter)
         output = self.output(storage.array) if shared is None else None
-        self.made.append(Made(output, tensor, shared, counter))
-        self._places[id(tensor)] = place
-        self._storages.setdefault(storage, place)
-        self._counters.setdefault(tensor._counter, place)
-        return place
+        self.new_tensors.append(NewTensor(output, tensor, shared, counter))
+        self._new_indices[id(tensor)] = index
+        self._storages.setdefault(storage, index)
+        self._counters.setdefault(tensor._counter, index)
+        return index
 
-    def apply(self, found: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
-        """Leave the effects behind, all of them or, where a signal comes, none; the new tensors and the result."""
-        made: list[Tensor] = []
-        for each in self.made:
-            made.append(each.make(outs, made))
-        # everything is looked up first, and what stood there: what follows only sets
-        storages = [(found[at]._storage, outs[output]) for at, output in self.writes]
-        counters = [(found[at]._counter, delta) for at, delta, _ in self.counts]
-        entries = [(vars(found[at]), name, value(found, made)) for at, name, value in self.fields]
-        entries += [(container, key, value(found, made)) for container, key, value in self.entries]
+    def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+        """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
+        new: list[Tensor] = []
+        for each in self.new_tensors:
+            new.append(each.make(outs, new))
+        # first look everything up, and the old values; the rest only sets
+        storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
+        counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
+        entries = [(vars(tensors[at]), name, value(tensors, new)) for at, name, value in self.fields]
+        entries += [(container, key, value(tensors, new)) for container, key, value in self.entries]
         arrays = [storage.array for storage, _ in storages]
         values = [counter.value for counter, _ in counters]
-        held = [container.get(key, _ABSENT) for container, key, _ in entries]
+        previous = [container.get(key, _ABSENT) for container, key, _ in entries]
         now = object()
         try:
             for storage, array in storages:
@@ -203,7 +203,7 @@ class Effects:
                 storage.array = array
             for (counter, _), value in zip(counters, values, strict=True):
                 counter.value = value
-            for (container, key, _), value in zip(entries, held, strict=True):
+            for (container, key, _), value in zip(entries, previous, strict=True):
                 if value is _ABSENT:
                     container.pop(key, None)
                 else:
@@ -212,12 +212,12 @@ class Effects:
         finally:
             changes.attributes = changes.fields = now
         for (counter, delta), (_, _, writes) in zip(counters, self.counts, strict=True):
-            note(counter, delta, writes)
-        return made, self.result(found, made)
+            note_writes(counter, delta, writes)
+        return new, self.result(tensors, new)
 
 
-def note(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
-    """Note who made the last versions of a counter, for errors; of many the first ones are not remembered."""
+def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
+    """Note the last writes of a counter, for error messages; only the latest are kept."""
     if counter.writes.__class__ is RepeatedWrites and delta > len(writes):
         counter.writes = deque(counter.writes.until(counter.value - delta), WRITES_KEPT)  # type: ignore[union-attr]
     if not writes:
@@ -228,134 +228,134 @@ def note(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
         counter.writes.append(write._replace(version=version))
 
 
-def check_plain(tensor: Tensor, capture: Capture) -> None:
-    """Raise ``Irregular`` if a new tensor is more than a storage, a type and a history that is over."""
+def _check_plain(tensor: Tensor, capture: Capture) -> None:
+    """Raise ``NotReplayable`` if a new tensor is more than a storage, a type and a released history."""
     storage = tensor._storage
     if type(tensor) is not Tensor or tensor._geometry is not None or tensor._view is not None:
-        raise Irregular("the function makes a view, or a tensor of a class of its own, that outlives it")
-    if storage in capture.cells or tensor._counter in capture.counters:
-        raise Irregular("the function makes another handle on a tensor from outside")
+        raise NotReplayable("the function makes a view, or a tensor of another class, that outlives it")
+    if storage in capture.storages or tensor._counter in capture.counters:
+        raise NotReplayable("the function makes another handle on a tensor from outside")
     if storage.home is not None or storage.memory is not None or tensor._inference:
-        raise Irregular("the function makes a tensor whose memory is resized or exported, or an inference tensor")
+        raise NotReplayable("the function makes a tensor whose memory is resized or exported, or an inference tensor")
     if set(vars(tensor)) - set(Tensor.__annotations__) or tensor._tensor_hooks or tensor._tangents:
-        raise Irregular("the function makes a tensor with attributes, hooks or tangents")
+        raise NotReplayable("the function makes a tensor with attributes, hooks or tangents")
     if tensor._grad is not None:
-        raise Irregular("the function makes a tensor with a gradient")
+        raise NotReplayable("the function makes a tensor with a gradient")
     if tensor._node is not None:
-        check_released(tensor._node)
+        _check_released(tensor._node)
 
 
-def check_released(node: Node) -> None:
-    """Raise ``Irregular`` if a backward can still pass through a node: its saved values are traced."""
-    stack, seen = [node], {node}
+def _check_released(node: Node) -> None:
+    """Raise ``NotReplayable`` if a backward can still pass through a node: its saved values are traced."""
+    stack, visited = [node], {node}
     while stack:
         each = stack.pop()
         if not isinstance(each, OperationNode | AccumulateGrad):
-            raise Irregular(f"a result has a history that can be differentiated again ({each.name()})")
+            raise NotReplayable(f"a result has a history that can be differentiated again ({each.name()})")
         if (
             isinstance(each, OperationNode)
             and not each.released
             and any(isinstance(s, SavedTensor) for s in each.saved)
         ):
-            raise Irregular("a result has a history that can be differentiated again")
+            raise NotReplayable("a result has a history that can be differentiated again")
         for edge in each.next_edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
+            if edge is not None and edge[0] not in visited:
+                visited.add(edge[0])
                 stack.append(edge[0])
 
 
 def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
-    """What a captured call leaves behind; the function has run, and nothing is put back yet.
+    """The effects of a captured call; the function has run, and nothing has been restored yet.
 
     Raises:
-      Irregular: it cannot be done again.
+      NotReplayable: they cannot be replayed.
     """
     capture = step.capture
-    if capture.effects:
-        raise Irregular(capture.effects[0])
-    found = Effects(Located(capture, arguments))
-    for cell in capture.cells.values():
-        if cell.written:
-            if (cell.storage.strides, cell.storage.home) != cell.layout:
-                raise Irregular("the memory of a tensor from outside is resized")
-            found.writes.append((found.located.of_storage(cell.storage), found.output(cell.value)))
+    if capture.side_effects:
+        raise NotReplayable(capture.side_effects[0])
+    effects = Effects(ExternalTensors(capture, arguments))
+    for each in capture.storages.values():
+        if each.is_written:
+            if (each.storage.strides, each.storage.home) != each.layout:
+                raise NotReplayable("the memory of a tensor from outside is resized")
+            effects.writes.append((effects.external.index_of_storage(each.storage), effects.output(each.value)))
     for counter, (before, _) in capture.counters.items():
         delta = counter.value - before
         if delta:
             noted = counter.last_writes()[-delta:]
-            found.counts.append((found.located.of_counter(counter), delta, noted))
-    owners = {id(vars(tensor)): tensor for tensor in capture.world.tensors}
-    for container, before in capture.world.changed():
+            effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
+    owners = {id(vars(tensor)): tensor for tensor in capture.snapshot.tensors}
+    for container, before in capture.snapshot.changed():
         if not isinstance(container, dict):
-            raise Irregular("a list, a set or an object with slots is changed")
-        if id(container) in capture.world.given:
-            raise Irregular("a dict among the arguments is changed")
+            raise NotReplayable("a list, a set or an object with slots is changed")
+        if id(container) in capture.snapshot.argument_containers:
+            raise NotReplayable("a dict among the arguments is changed")
         owner = owners.get(id(container))
         if owner is not None:
-            _fields(found, owner, before)
+            _fields(effects, owner, before)
         else:
-            _entries(found, container, before)
-    for scope, name, before in capture.world.rebound():
+            _entries(effects, container, before)
+    for scope, name, before in capture.snapshot.rebound():
         value = scope.get(name, MISSING)
         if value is MISSING:
-            raise Irregular(f"a variable or an attribute of a class is taken away: {_shown(name)}")
-        _entry(found, scope, name, value, before)
-    _result(found, step)
-    return found
+            raise NotReplayable(f"a variable or an attribute of a class is deleted: {_key_text(name)}")
+        _entry(effects, scope, name, value, before)
+    _result(effects, step)
+    return effects
 
 
-def _fields(found: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
+def _fields(effects: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
     """The fields of a tensor from outside that were set."""
     for name in {**before, **vars(tensor)}:
         value = vars(tensor).get(name, getattr(Tensor, name, None))
-        if name in _PASSING or value is before.get(name, getattr(Tensor, name, None)):
+        if name in _TRANSIENT or value is before.get(name, getattr(Tensor, name, None)):
             continue
         if name != "_grad" and not (name == "_requires_grad" and isinstance(value, bool)):
-            raise Irregular(f"a tensor from outside gets another history or memory ({name})")
-        found.fields.append((found.located.number(tensor), name, found.value(value)))
+            raise NotReplayable(f"a tensor from outside gets another history or memory ({name})")
+        effects.fields.append((effects.external.index(tensor), name, effects.value(value)))
 
 
-def _entries(found: Effects, container: dict[Any, Any], before: dict[Any, Any]) -> None:
+def _entries(effects: Effects, container: dict[Any, Any], before: dict[Any, Any]) -> None:
     """The entries of a dict, or the attributes of an object, that were set."""
     for key in before:
         if key not in container:
-            raise Irregular(f"an entry is taken away: {_shown(key)}")
+            raise NotReplayable(f"an entry is deleted: {_key_text(key)}")
     for key, value in container.items():
-        if value is not before.get(key, found):
-            _entry(found, container, key, value, before.get(key, found))
+        if value is not before.get(key, effects):
+            _entry(effects, container, key, value, before.get(key, effects))
 
 
-def _entry(found: Effects, container: Any, key: Any, value: Any, old: Any) -> None:
+def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> None:
     """An entry, an attribute or a variable that was set."""
-    if isinstance(value, _KEPT):
+    if isinstance(value, _CONSTANTS):
         if value.__class__ is old.__class__ and value == old:
             return
         if value is not None and not isinstance(value, bool):
-            raise Irregular(f"a value of Python's changes: {_shown(key)} becomes {value!r}")
+            raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
     elif not is_tensor(value):
-        raise Irregular(f"an object of Python's is made that lives on: {_shown(key)}, a {type(value).__name__}")
-    found.entries.append((container, key, found.value(value)))
+        raise NotReplayable(f"a Python object outlives the call: {_key_text(key)}, a {type(value).__name__}")
+    effects.entries.append((container, key, effects.value(value)))
 
 
-def _shown(key: Any) -> str:
-    return repr(key) if isinstance(key, _KEPT) else f"an entry of a {type(key).__name__}"
+def _key_text(key: Any) -> str:
+    return repr(key) if isinstance(key, _CONSTANTS) else f"an entry of a {type(key).__name__}"
 
 
-def _result(found: Effects, step: Step) -> None:
-    world, leaves = step.capture.world, list[Any]()
-    seen = set[int]()
+def _result(effects: Effects, step: Step) -> None:
+    snapshot, leaves = step.capture.snapshot, list[Any]()
+    visited = set[int]()
 
     def is_from_outside(x: Any) -> bool:
-        if not isinstance(x, tuple) and (id(x) in world.given or id(x) in seen):
-            raise Irregular("the result has a container of the arguments in it, or one twice")
+        if not isinstance(x, tuple) and (id(x) in snapshot.argument_containers or id(x) in visited):
+            raise NotReplayable("the result contains a container of the arguments, or one container twice")
         if not is_tensor(x):
-            seen.add(id(x))
-        return id(x) in world.objects
+            visited.add(id(x))
+        return id(x) in snapshot.objects
 
     structure = take_apart(step.result, leaves, is_from_outside)
     makers: list[Value] = []
     for leaf in leaves:
-        if not is_tensor(leaf) and not isinstance(leaf, _KEPT) and id(leaf) not in world.lasting:
-            raise Irregular(f"the result has a {type(leaf).__name__} in it")
-        makers.append(found.value(leaf))
-    found.result = makers[0] if structure is None else Tree(structure, makers)
+        if not is_tensor(leaf) and not isinstance(leaf, _CONSTANTS) and id(leaf) not in snapshot.persistent:
+            raise NotReplayable(f"the result contains a {type(leaf).__name__}")
+        makers.append(effects.value(leaf))
+    effects.result = makers[0] if structure is None else Tree(structure, makers)

@@ -15,9 +15,9 @@ class Explanation(Answer):
     """What ``torch.compile`` makes of a call.
 
     Attributes:
-      graphs: the graphs that run: one, one for each piece, or none where the call runs as uncompiled.
+      graphs: the graphs that run: one, one for each piece, or none if the call runs uncompiled.
       inputs, outputs: their names.
-      guards: what has to be as it was for the program to be used again.
+      guards: what must be unchanged for the program to be used again.
       breaks: why the call is not one graph, each with its line.
       seconds: what recording and running took, by name.
     """
@@ -52,10 +52,10 @@ class Explanation(Answer):
 
 
 def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
-    """A function that says what ``torch.compile`` makes of a call, and changes nothing.
+    """A function that reports what ``torch.compile`` makes of a call, and changes nothing.
 
     Arguments:
-      function: what is or would be compiled.
+      function: the function, compiled or not.
 
     Returns:
       A function of the same arguments that gives an ``Explanation``.
@@ -82,17 +82,17 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
 def _guards(program: Program) -> tuple[str, ...]:
     guards, effects = program.guards, program.effects
     assert effects is not None
-    world = effects.located.capture.world
-    found = []
-    for tensor in effects.located.tensors:
-        place = world.tensors[tensor]
+    snapshot = effects.external.capture.snapshot
+    lines = []
+    for tensor in effects.external.tensors:
+        location = snapshot.tensors[tensor]
         leaf = ", requires grad" if tensor._requires_grad else ""
-        found.append(f"{place.path}: {tensor._type}{leaf}")
-    places = {id(getattr(held, "__dict__", None)): place for place, held in world.objects.values()}
-    places |= {id(held): place for place, held in world.objects.values()}
-    for container in guards.looked_at():
-        place = places.get(id(container))
-        if place is not None:
-            found.append(f"{place.path}: the same attributes or entries")
-    found += [f"{name}: the same object" for _, name, _ in guards.variables if name]
-    return tuple(dict.fromkeys(found))
+        lines.append(f"{location.path}: {tensor._type}{leaf}")
+    locations = {id(getattr(obj, "__dict__", None)): location for location, obj in snapshot.objects.values()}
+    locations |= {id(obj): location for location, obj in snapshot.objects.values()}
+    for container in guards.checked():
+        location = locations.get(id(container))
+        if location is not None:
+            lines.append(f"{location.path}: the same attributes or entries")
+    lines += [f"{name}: the same object" for _, name, _ in guards.variables if name]
+    return tuple(dict.fromkeys(lines))

@@ -1,4 +1,4 @@
-"""``torch.capture``: the graph of a program on mutable tensors, with the names that the user knows."""
+"""``torch.capture``: the graph of a program on mutable tensors, with the user's names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,15 +8,15 @@ from fgrad.torch.compiler.step import Step, captured
 
 
 def capture(function: Callable[..., Any]) -> Callable[..., Graph]:
-    """A function that gives the graph of one call of ``function``, and changes nothing.
+    """A function that returns the graph of one call of ``function``, and changes nothing.
 
     Arguments:
-      function: a function of tensors: a whole step of training, a module, a loss.
+      function: a function of tensors: a whole training step, a module, a loss.
 
     Returns:
-      A function of the same arguments.  Its result is the graph of the call as it would be made now: the inputs are the
-      tensors that the call reads (arguments, parameters, buffers, ``.grad``, an optimiser's state, the state of the
-      generator) and its learning rates, and the outputs are the results and whatever the call writes.
+      A function of the same arguments that returns the graph of a call made now.  The inputs are the tensors that the
+      call reads (arguments, parameters, buffers, ``.grad``, an optimiser's state, the state of the generator) and its
+      learning rates; the outputs are the results and whatever the call writes.
       ``graph.names`` and ``graph.out_names`` say which is which; ``graph(*values)`` runs it on arrays in this order.
 
     Raises:

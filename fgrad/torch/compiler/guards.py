@@ -1,14 +1,14 @@
-"""What has to be as it was for a captured program to stand for a call.
+"""The conditions under which a captured program may stand for a call.
 
 NOTE [Guards]
-The walk of a capture has copied every container that the function can reach.  They are the guards: a program is used
-while each holds the very objects that it held, but for what the call itself sets and for the numbers that are inputs.
-So another ``training``, another option of an optimiser, a parameter that was replaced, an attribute of any object or of
-its class make another program.  Beside these stand the types and layouts of all tensors that the function can reach,
-whether it reads their values or not, which of them share memory, whether they have a gradient, the modes, and the
-variables that the functions name.
+The walk of a capture has copied every container that the function can reach.  These are the guards: a program is used
+while each container holds the same objects, except for what the call itself sets and for numbers that are inputs.  So a
+change of ``training``, of an optimiser's option, of a parameter, or of an attribute of any object or its class needs
+another program.  Other guards are the types and layouts of all tensors that the function can reach, whether it reads
+their values or not, which of them share memory, whether they have a gradient, the modes, and the variables that the
+functions mention.
 
-Containers whose writes are noted are looked at only where something has been noted since (NOTE [Changes]).
+Containers that note their writes are compared only after a write (NOTE [Changes]).
 """
 
 import operator
@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING, Slots
-from fgrad.mutable.capture.world import holds
+from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
@@ -39,7 +39,7 @@ def modes_now() -> Any:
 
 
 def is_ordinary() -> bool:
-    """Whether nothing watches operations from outside: no transformation, no mode that sees each of them."""
+    """Whether nothing observes operations: no transformation, and no mode that sees each of them."""
     return not (
         modes.level
         or modes.capturing
@@ -58,7 +58,7 @@ def is_ordinary() -> bool:
 
 
 def signature(tensor: Tensor) -> Any:
-    """What a program knows of a tensor."""
+    """The properties of a tensor that a program is specialised for."""
     storage = tensor._storage
     array, gradient = storage.array, tensor._grad
     return (
@@ -78,8 +78,8 @@ def signature(tensor: Tensor) -> Any:
 
 
 @frozen(eq=False)
-class _Looked:
-    """Containers that are looked at together: those that held nothing, and what the others held."""
+class _Checks:
+    """Containers that are compared together: those that were empty, and the contents of the others."""
 
     empty: list[Any]
     contents: Contents
@@ -90,21 +90,21 @@ class _Looked:
 
 @define(eq=False)
 class Guards:
-    """What is asked before a program is used.
+    """The conditions that are checked before a program is used.
 
     Attributes:
-      variables: scopes with a name and what it stood for.
+      variables: scope, name and value.
       containers: dicts, lists and deques with copies of them.
-      keyed: those of the dicts, by identity, whose keys are data and no names of attributes.
-      others: sets and slots with what they held.
-      empty: containers that held nothing: most are tables of hooks.
-      modules: each module, by the identity of the dict that has its attributes.
-      entries: containers that the call itself changes, with those entries that it leaves alone.
-      attributes: the dicts of tensors with what the user has set there.
-      instances, classes: the objects of the user's classes, and these.
-      marks: the same as ``attributes`` of tensors that are not the same at each call, by their numbers.
-      tensors: what was known of each tensor that the call finds.
-      numbers: dicts with the keys of numbers that are inputs, and what has to be known of these.
+      keyed: the ids of those dicts whose keys are data, not names of attributes.
+      others: sets and slots with their contents.
+      empty: containers that were empty; most are tables of hooks.
+      modules: each module, by the id of the dict of its attributes.
+      entries: containers that the call itself changes, with their sizes and the entries that it leaves alone.
+      attributes: the dicts of fixed tensors with the attributes set by the user.
+      instances, classes: the objects of the user's classes, and their classes.
+      tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
+      tensors: the signatures of the tensors from outside.
+      numbers: dicts with the keys of numbers that are inputs, and the kinds of these.
       shared: which of the tensors share memory.
     """
 
@@ -118,49 +118,49 @@ class Guards:
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
     instances: list[Any] = field(factory=list)
     classes: list[type] = field(factory=list)
-    marks: list[tuple[int, dict[str, Any]]] = field(factory=list)
+    tensor_attributes: list[tuple[int, dict[str, Any]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
     numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
     shared: list[int] = field(factory=list)
-    #: ``changes.attributes`` when what is noted was looked at
-    _seen: object = field(default=None, init=False)
-    #: the dicts of those modules that note what is written there, by identity
+    #: ``changes.attributes`` when the noted containers were last compared
+    _attributes_checked: object = field(default=None, init=False)
+    #: the ids of the dicts of those modules that note writes to them
     _noting: set[int] = field(factory=set, init=False)
-    #: what is looked at then, and what at each call
-    _noted: "_Looked | None" = field(default=None, init=False)
-    _silent: "_Looked | None" = field(default=None, init=False)
+    #: the containers that note their writes, and those that are compared at each call
+    _noted: "_Checks | None" = field(default=None, init=False)
+    _unnoted: "_Checks | None" = field(default=None, init=False)
 
     def hold(self) -> bool:
-        """Whether everything that does not depend on the arguments is as it was."""
+        """Whether everything that does not depend on the arguments is unchanged."""
         now = changes.attributes
-        if now is not self._seen:
+        if now is not self._attributes_checked:
             if not self._noted_hold():
                 return False
-            self._seen = now
-        assert self._silent is not None
-        return self._silent.hold() and self._rest_hold()
+            self._attributes_checked = now
+        assert self._unnoted is not None
+        return self._unnoted.hold() and self._rest_hold()
 
     def _rest_hold(self) -> bool:
-        """Whether what is no container of one of these kinds is as it was."""
+        """Whether everything but plain containers is unchanged."""
         if not all(map(operator.is_, map(type, self.instances), self.classes)):
             return False
         for container, size, items in self.entries:
-            held = map(container.get, items, repeat(MISSING))
-            if len(container) != size or not all(map(operator.is_, held, items.values())):
+            current = map(container.get, items, repeat(MISSING))
+            if len(container) != size or not all(map(operator.is_, current, items.values())):
                 return False
         for container, items in self.attributes:
             if not all(map(operator.is_, map(container.get, items, repeat(MISSING)), items.values())):
                 return False
         for holder, key, form in self.numbers:
-            if form_of(holder.get(key), key) != form:
+            if number_kind(holder.get(key), key) != form:
                 return False
         for scope, name, value in self.variables:
             if scope.get(name, MISSING) is not value:
                 return False
-        return all(holds(container, before) for container, before in self.others)
+        return all(is_unchanged(container, before) for container, before in self.others)
 
     def differ_in_numbers(self) -> bool:
-        """Whether numbers of Python's, and nothing else that has a name, are others than they were."""
+        """Whether Python numbers have changed, and no other variable or entry."""
         pairs = [(scope.get(name, MISSING), value) for scope, name, value in self.variables]
         for container, before in self.containers:
             new, old = [x.values() if isinstance(x, dict) else x for x in (container, before)]
@@ -171,46 +171,51 @@ class Guards:
         return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for new, old in changed)
 
     def _noted_hold(self) -> bool:
-        """Whether modules have the dicts that they had, and containers whose writes are noted hold what they held."""
+        """Whether modules have the same dicts, and containers that note their writes the same contents."""
         if any(id(attributes_of(module)) != key for key, module in self.modules.items()):
             return False
         noting = {key for key, module in self.modules.items() if notes_writes(module)}
         if self._noted is None or noting != self._noting:
             self._noting = noting
-            self._noted, self._silent = self._looked(True), self._looked(False)
+            self._noted, self._unnoted = self._checks(True), self._checks(False)
         return self._noted.hold()
 
-    def _looked(self, noted: bool) -> "_Looked":
-        """Of the containers those whose writes are noted, or the others."""
-        empty = [held for held in self.empty if self._is_noted(held) is noted]
+    def _checks(self, noted: bool) -> "_Checks":
+        """The checks of the containers that note their writes, or of the others."""
+        empty = [container for container in self.empty if self._is_noted(container) is noted]
         both = [each for each in self.containers if self._is_noted(each[0]) is noted]
-        shown = [view for held, _ in both for view in self._views(held, held)]
-        return _Looked(empty, Contents(shown, [view for held, old in both for view in self._views(held, old)]))
+        current = [view for container, _ in both for view in self._views(container, container)]
+        old = [view for container, before in both for view in self._views(container, before)]
+        return _Checks(empty, Contents(current, old))
 
     def _is_noted(self, container: Any) -> bool:
         return id(container) in self._noting or container.__class__ in (NotedDict, NotedOrderedDict)
 
-    def _views(self, held: Any, shown: Any) -> list[Any]:
-        """What is looked at of a container, or of its copy.  A dict is asked as one, whatever its class makes of it."""
-        if not isinstance(held, dict):
-            return [shown]
-        kind = OrderedDict if isinstance(shown, OrderedDict) else dict  # it keeps an order of its own
-        return [kind.values(shown), kind.keys(shown)] if id(held) in self.keyed else [kind.values(shown)]
+    def _views(self, container: Any, contents: Any) -> list[Any]:
+        """The compared parts of a container, or of its copy.  Overrides of a dict's methods are bypassed."""
+        if not isinstance(container, dict):
+            return [contents]
+        kind = OrderedDict if isinstance(contents, OrderedDict) else dict  # it has an order of its own
+        return [kind.values(contents), kind.keys(contents)] if id(container) in self.keyed else [kind.values(contents)]
 
-    def looked_at(self) -> list[Any]:
-        """The containers and objects that have to hold what they held."""
-        return [held for held, _ in (*self.containers, *self.others)]
+    def checked(self) -> list[Any]:
+        """The containers whose contents must be unchanged."""
+        return [container for container, _ in (*self.containers, *self.others)]
 
-    def fit(self, found: Sequence[Any]) -> bool:
-        """Whether the tensors of a call are as those that were recorded."""
-        for tensor, wanted in zip(found, self.tensors, strict=True):
-            if tensor is None or signature(tensor) != wanted:
+    def match(self, tensors: Sequence[Any]) -> bool:
+        """Whether the tensors of a call have the recorded signatures, attributes and aliasing."""
+        for tensor, recorded in zip(tensors, self.tensors, strict=True):
+            if tensor is None or signature(tensor) != recorded:
                 return False
-        return self.are_marked(found) and sharing(found) == self.shared
+        return self.attributes_hold(tensors) and sharing(tensors) == self.shared
 
-    def are_marked(self, found: Sequence[Any]) -> bool:
-        """Whether tensors have the attributes that they had, numbers and strings by their values."""
-        return all(_is_alike(vars(found[at]).get(k, MISSING), v) for at, held in self.marks for k, v in held.items())
+    def attributes_hold(self, tensors: Sequence[Any]) -> bool:
+        """Whether tensors have the same attributes set by the user; numbers and strings are compared by value."""
+        return all(
+            _is_alike(vars(tensors[index]).get(k, MISSING), v)
+            for index, attributes in self.tensor_attributes
+            for k, v in attributes.items()
+        )
 
 
 def _is_alike(value: Any, old: Any) -> bool:
@@ -220,10 +225,10 @@ def _is_alike(value: Any, old: Any) -> bool:
 _VALUES = (bool, int, float, complex, str, bytes)
 
 
-def form_of(number: Any, key: Any) -> Any:
-    """What a program knows of a number, or a tuple of them, that is an input.
+def number_kind(number: Any, key: Any) -> Any:
+    """What a program is specialised for of a number, or of a tuple of numbers, that is an input.
 
-    A rate may be zero like any other; a decay or a momentum of zero is another rule.
+    A learning rate of zero is like any other; a decay or momentum of zero is another rule.
     """
     if number.__class__ is tuple:
         return tuple([x.__class__ for x in number])
@@ -231,80 +236,80 @@ def form_of(number: Any, key: Any) -> Any:
 
 
 def sharing(tensors: Sequence[Tensor]) -> list[int]:
-    """For each tensor the first that shares its memory."""
+    """For each tensor the index of the first that shares its storage."""
     first: dict[int, int] = {}
     return [first.setdefault(id(x._storage), i) for i, x in enumerate(tensors)]
 
 
 def guards_of(capture: Capture, effects: Effects) -> Guards:
-    """The guards of a captured call; everything has been put back."""
-    own: dict[int, set[Any]] = {}
+    """The guards of a captured call; everything has been restored."""
+    set_by_call: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
-        own.setdefault(id(container), set()).add(key)
+        set_by_call.setdefault(id(container), set()).add(key)
     for holder, key, _ in capture.numbers:
-        own.setdefault(holder, set()).add(key)
-    found = _of_objects(capture, own)
-    found.variables = [
+        set_by_call.setdefault(holder, set()).add(key)
+    guards = _of_objects(capture, set_by_call)
+    guards.variables = [
         (scope, name, value)
-        for scope, name, value in capture.world.variables.values()
-        if name not in own.get(id(scope), ()) or not isinstance(value, Tensor)
+        for scope, name, value in capture.snapshot.variables.values()
+        if name not in set_by_call.get(id(scope), ()) or not isinstance(value, Tensor)
     ]
-    for i, (kind, _) in enumerate(effects.located.ways):
-        if own_names := vars(effects.located.tensors[i]).keys() - FIELDS:
-            held = vars(effects.located.tensors[i])
-            items = {name: held[name] for name in own_names}
+    for i, (kind, _) in enumerate(effects.external.accesses):
+        if names := vars(effects.external.tensors[i]).keys() - FIELDS:
+            attributes = vars(effects.external.tensors[i])
+            items = {name: attributes[name] for name in names}
             if kind == "fixed":
-                found.attributes.append((held, items))
+                guards.attributes.append((attributes, items))
             else:
-                found.marks.append((i, items))
-    found.tensors = [signature(x) for x in effects.located.tensors]
-    found.shared = sharing(effects.located.tensors)
-    return found
+                guards.tensor_attributes.append((i, items))
+    guards.tensors = [signature(x) for x in effects.external.tensors]
+    guards.shared = sharing(effects.external.tensors)
+    return guards
 
 
 def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
-    """The guards of a call that is no program: its arguments, and what it did not change itself."""
-    changed = {id(container) for container, _ in capture.world.changed()}
-    found = _of_objects(capture, dict.fromkeys(changed, ()))
-    # Python runs at each call: what it sets does not matter, but what it has made, as a state, may be there by now
-    found.entries = [(container, size, {}) for container, size, _ in found.entries]
-    rebound = {(id(scope), name) for scope, name, _ in capture.world.rebound()}
-    variables = capture.world.variables.values()
-    found.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
-    found.tensors, found.shared = arguments.tensors, arguments.shared
-    return found
+    """The guards of a call that cannot be a program: its arguments, and what it did not change itself."""
+    changed = {id(container) for container, _ in capture.snapshot.changed()}
+    guards = _of_objects(capture, dict.fromkeys(changed, ()))
+    # Python runs at each call, so the entries it sets do not matter; but it may have added some
+    guards.entries = [(container, size, {}) for container, size, _ in guards.entries]
+    rebound = {(id(scope), name) for scope, name, _ in capture.snapshot.rebound()}
+    variables = capture.snapshot.variables.values()
+    guards.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
+    guards.tensors, guards.shared = arguments.tensors, arguments.shared
+    return guards
 
 
 def guards_of_arguments(arguments: Sequence[Tensor]) -> Guards:
-    """What is known of the tensors among the arguments."""
+    """The guards of the tensors among the arguments."""
     return Guards(tensors=[signature(x) for x in arguments], shared=sharing(arguments))
 
 
-def _of_objects(capture: Capture, own: Mapping[int, Collection[Any]]) -> Guards:
-    """The guards of containers, but for the entries that the call sets itself."""
-    found = Guards()
-    lasting = [(x, cls) for x, cls in capture.world.instances if id(x) in capture.world.lasting]
-    found.instances, found.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
-    modules = [x for _, x in capture.world.objects.values() if isinstance(x, Module)]
-    found.modules = {id(attributes_of(x)): x for x in modules}
-    tensors = {id(vars(x)) for x in capture.world.tensors}
-    for key, (container, before) in capture.world.containers.items():
-        if id(container) in tensors or key not in capture.world.lasting:
+def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) -> Guards:
+    """The guards of containers, except for entries that the call itself sets."""
+    guards = Guards()
+    lasting = [(x, cls) for x, cls in capture.snapshot.instances if id(x) in capture.snapshot.persistent]
+    guards.instances, guards.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
+    modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
+    guards.modules = {id(attributes_of(x)): x for x in modules}
+    tensors = {id(vars(x)) for x in capture.snapshot.tensors}
+    for key, (container, before) in capture.snapshot.containers.items():
+        if id(container) in tensors or key not in capture.snapshot.persistent:
             continue
-        is_own = id(container) in own
+        is_own = id(container) in set_by_call
         if not (before or is_own or isinstance(container, Slots) or hasattr(container, "__bool__")):
-            found.empty.append(container)
+            guards.empty.append(container)
         elif not is_own and not isinstance(container, dict | list | deque):
-            found.others.append((container, before))
+            guards.others.append((container, before))
         elif not is_own:
-            found.containers.append((container, before))
-            if id(container) in capture.world.objects:  # an object's dict is none of the user's
-                found.keyed.add(id(container))
+            guards.containers.append((container, before))
+            if id(container) in capture.snapshot.objects:  # the user's own dict, not an object's ``__dict__``
+                guards.keyed.add(id(container))
         elif isinstance(container, dict):
             read = {key for holder, key, _ in capture.numbers if holder == id(container)}
-            found.numbers += [(container, key, form_of(before[key], key)) for key in read]  # type: ignore[misc]
-            # what the call itself sets is guarded where it was no tensor: it may go by a None or a flag
-            free = {k for k in own[id(container)] if k in read or isinstance(before.get(k), Tensor)}
+            guards.numbers += [(container, key, number_kind(before[key], key)) for key in read]  # type: ignore[misc]
+            # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
+            free = {k for k in set_by_call[id(container)] if k in read or isinstance(before.get(k), Tensor)}
             items = {k: v for k, v in before.items() if k not in free}
-            found.entries.append((container, len(before), items))
-    return found
+            guards.entries.append((container, len(before), items))
+    return guards

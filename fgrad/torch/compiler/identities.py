@@ -1,10 +1,10 @@
-"""Whether containers hold the very objects that they held.
+"""Whether containers still hold the same objects.
 
 NOTE [Identities]
-A step with 200 parameters looks at thousands of attributes before its program runs, and ``==`` is no way to compare
-them: it is a function of Python's for tensors, and finds 1 and ``True`` the same.  An array of objects is, in memory,
-their addresses, so those of all containers are taken down in one go, in C, and compared as bytes.  What was held is
-kept alive, so that no other object can have its address.
+A step with 200 parameters compares thousands of attributes before its program runs.  ``==`` will not do: for tensors it
+is a Python function, and it makes 1 equal to ``True``.  But the memory of an array of objects is their addresses.  So
+those of all containers are gathered at once, in C, and compared as bytes.  The old contents are kept alive, so that no
+other object can get one of their addresses.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,30 +13,30 @@ from typing import Any
 
 import numpy as np
 
-#: stands after what each container holds, so that nothing can move from one to the next
+#: ends the contents of each container, so that nothing can move unnoticed from one to the next
 _END = (object(),)
 
 
 class Contents:
-    """The objects that containers hold, taken down to be compared with what they hold later.
+    """The contents of containers, to be compared with their later contents.
 
     Arguments:
-      containers: iterables that show what is held at the time: dicts' views, lists.
-      held: what they held when it was taken down, if not what they hold now.
+      containers: iterables over the current contents: views of dicts, lists.
+      held: the contents to compare with, if not the current ones.
     """
 
     __slots__ = ("_shown", "_held", "_count", "_addresses")
 
     def __init__(self, containers: Sequence[Iterable[Any]], held: Sequence[Iterable[Any]] | None = None):
-        self._shown: list[Iterable[Any]] = [each for shown in containers for each in (shown, _END)]
+        self._shown: list[Iterable[Any]] = [each for container in containers for each in (container, _END)]
         self._held: list[Any] = [x for each in (containers if held is None else held) for x in (*each, *_END)]
         self._count: int = len(self._held)
         self._addresses: bytes = np.fromiter(self._held, object, self._count).tobytes()
 
     def hold(self) -> bool:
-        """Whether the containers hold what they held, in the same order."""
+        """Whether the containers hold the same objects, in the same order."""
         try:
-            shown = np.fromiter(chain.from_iterable(self._shown), object, self._count)
+            addresses = np.fromiter(chain.from_iterable(self._shown), object, self._count)
         except (ValueError, RuntimeError):  # there is less, or another thread is changing it
             return False
-        return shown.tobytes() == self._addresses
+        return addresses.tobytes() == self._addresses

@@ -1,4 +1,4 @@
-"""What ``torch.compile`` gives for a module: a module whose call is compiled."""
+"""What ``torch.compile`` returns for a module: a module whose call is compiled."""
 
 from collections.abc import Callable
 from types import MethodType
@@ -10,7 +10,7 @@ from fgrad.torch.nn.modules.registration import attributes_of
 
 
 class OptimizedModule(Module):
-    """A module around another one; its call is compiled, all else is the other's.
+    """A wrapper of a module whose call is compiled; everything else is the module's.
 
     Source: PyTorch: torch/_dynamo/eval_frame.py, ``OptimizedModule``.
     """
@@ -39,12 +39,12 @@ class OptimizedModule(Module):
 
 
 def compile_in_place(module: Module, compile: Callable[[Any], Any]) -> None:
-    """Have a module's own calls compiled, as ``Module.compile`` does."""
+    """Compile a module's own calls, as ``Module.compile`` does."""
     module.__dict__["forward"] = compile(MethodType(type(module).forward, module))
 
 
 def enter(compile: Callable[..., Any]) -> None:
-    """Tell modules how they are compiled."""
+    """Make ``torch.compile`` known to ``Module.compile``."""
     modules.compiling.compile = lambda module, *args, **named: compile_in_place(
         module, lambda forward: compile(forward, *args, **named)
     )

@@ -1,12 +1,12 @@
 """``torch.pure``: a program on mutable tensors as a function from state to state.
 
 NOTE [One structure before and after]
-The first step of a training makes what later steps read: an optimiser's state, sometimes ``.grad``.  A function for
-``lax.scan`` has one structure.  So the program is captured twice, the second time from the state that the first call
-leaves, and it is the second graph that becomes the function.  What the first call made is in the state from the start,
-with the values from which the second graph does what the first would have done: the optimiser knows them
-(``Optimizer._state_before``), and gradients are zeros.  Where nobody knows such values (a velocity with dampening, an
-average that the user's step makes), both graphs are kept, and ``state["begun"]`` says which of them is meant.
+The first training step creates what later steps read: an optimiser's state, sometimes ``.grad``.  But ``lax.scan``
+needs the same structure before and after.  So the program is captured twice, the second time from the state that the
+first call leaves, and the second graph becomes the function.  What the first call creates is in the state from the
+start, with initial values from which the second graph does what the first would have done: the optimiser knows them
+(``Optimizer._state_before``), and gradients are zeros.  If there are no such values (a velocity with dampening, an
+average created by the user's step), both graphs are kept, and ``state["begun"]`` chooses between them.
 """
 
 from collections.abc import Callable
@@ -20,38 +20,38 @@ from jax import tree_util
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.jaxcore import as_typed, with_x64
-from fgrad.mutable.capture.capture import Capture, Cell, Number, Stream
-from fgrad.mutable.capture.world import Place, World
+from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
+from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
 from fgrad.torch.compiler.containers import put_together, take_apart
-from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, leaf_of, met_first, tree_of
-from fgrad.torch.compiler.reached import world_of
+from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
+from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
 
-OTHER = (
+STRUCTURES = (
     "torch.pure: the first call returns {first}, and the second {second}. A pure function has one structure. Way out: "
     "call the function once, then make it pure."
 )
 BY_NUMBERS = (
-    "torch.pure: LBFGS searches along lines and stops by numbers, which a pure function does not have. Ways out: make "
-    "the closure pure, which gives the loss and puts the gradients into the state, and minimise with a library on JAX "
+    "torch.pure: LBFGS decides by the values of numbers, which a pure function does not know. Ways out: make the "
+    "closure pure, which gives the loss and puts the gradients into the state, and minimise with a JAX library "
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
 CHANGED = (
-    "torch.pure: the function changes {path} from {before!r} to {after!r}, a value of Python's that would stand still "
-    "in a pure function. Way out: do that outside of the function, or keep it in a tensor."
+    "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
+    "pure function. Way out: do that outside of the function, or keep it in a tensor."
 )
 
 
 def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
-    """A step of training as a pure function, and the state that it begins with.
+    """A training step as a pure function, and its initial state.
 
     Arguments:
       function: a function of tensors that may write to modules, optimisers and whatever it can reach.
@@ -67,7 +67,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
 
     Raises:
       CaptureError: the function needs a number that depends on its inputs.
-      RuntimeError: it changes values of Python's, or makes state of which nobody knows what it was before.
+      RuntimeError: it changes Python values, or creates state without a known initial value.
 
     >>> import fgrad.torch as torch, jax, jax.numpy as jnp
     >>> model = torch.nn.Linear(1, 1, bias=False)
@@ -90,22 +90,22 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     """
 
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
-        first = Capture(world_of(function, args, kwargs))
+        first = Capture(snapshot_of(function, args, kwargs))
         try:
-            given = _values_of(_begun(first, function, args, kwargs))
-            check_unchanged(first.world)
-            second = Capture(world_of(function, args, kwargs))
+            first_values = _values_of(_run_first(first, function, args, kwargs))
+            check_unchanged(first.snapshot)
+            second = Capture(snapshot_of(function, args, kwargs))
             try:
                 result = second.run(function, args, kwargs)
-                step = Step(second, world_of(function, args, kwargs), result)
-                check_unchanged(second.world)
-                make = _made(step, first, given)
+                step = Step(second, snapshot_of(function, args, kwargs), result)
+                check_unchanged(second.snapshot)
+                make = _pure_function(step, first, first_values)
             finally:
-                second.put_back()
+                second.restore()
         finally:
-            first.put_back()
-        made = make((args, kwargs))
-        return made, made.state()
+            first.restore()
+        pure_function = make((args, kwargs))
+        return pure_function, pure_function.state()
 
     return of
 
@@ -139,26 +139,26 @@ class Pure:
                 f"torch.pure: the arguments have the structure {structure}, and the function was made with "
                 f"{self._arguments}."
             )
-        given = []
+        arrays = []
         for x, static in zip(leaves, self._static, strict=True):
             if static is ARRAY:
-                given.append(as_jax(x._value()) if is_tensor(x) else x)
+                arrays.append(as_jax(x._value()) if is_tensor(x) else x)
             elif x is not static and x != static:
                 raise ValueError(
                     f"torch.pure: an argument is {x!r}, and the function was made with {static!r}. What is no array is "
                     "part of the function; make it anew, or pass a tensor."
                 )
-        outs = self.graph(*values, *given)
-        after = [_as_given(new, old) for new, old in zip(outs, values, strict=False)]
+        outs = self.graph(*values, *arrays)
+        after = [_cast_like(new, old) for new, old in zip(outs, values, strict=False)]
         results = [_narrow(x) for x in outs[len(values) :]]
         return tree_util.tree_unflatten(self._tree, after), self._result(results)
 
     def state(self) -> Any:
-        """The state of the live objects now, in arrays of its own, which may be donated."""
-        return tree_util.tree_unflatten(self._tree, [_narrow(_own(leaf.read())) for leaf in self._leaves])
+        """The current state of the live objects, in arrays of its own, which may be donated."""
+        return tree_util.tree_unflatten(self._tree, [_narrow(_unaliased(leaf.read())) for leaf in self._leaves])
 
     def load(self, state: Any) -> None:
-        """Put a state into the live objects: all of it or, where a value does not fit, nothing.
+        """Store a state in the live objects: all of it or, if a value does not fit, nothing.
 
         Raises:
           ValueError: it has another structure, or an array another shape.
@@ -167,7 +167,7 @@ class Pure:
         for leaf, value, type in zip(self._leaves, values, self.graph.in_types, strict=False):
             if value.shape != type.shape:
                 raise ValueError(
-                    f"torch.pure: {leaf.place.path} has the shape {list(type.shape)}, and the state "
+                    f"torch.pure: {leaf.location.path} has the shape {list(type.shape)}, and the state "
                     f"{list(value.shape)}."
                 )
         begun = all(value for leaf, value in zip(self._leaves, values, strict=True) if isinstance(leaf, Begun))
@@ -194,7 +194,7 @@ ARRAY = _Array()
 # -- making it -------------------------------------------------------------------------------------------------------
 
 
-def _begun(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _run_first(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run the first call.
 
     Raises:
@@ -203,7 +203,7 @@ def _begun(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any)
     try:
         return first.run(function, args, kwargs)
     except CaptureError as error:
-        if any(isinstance(held, LBFGS) for _, held in first.world.objects.values()):
+        if any(isinstance(obj, LBFGS) for _, obj in first.snapshot.objects.values()):
             raise CaptureError(BY_NUMBERS.format(error=error)) from None
         raise
 
@@ -214,62 +214,62 @@ def _values_of(result: Any) -> list[Any]:
     return [x._value() for x in leaves if is_tensor(x)]
 
 
-def _made(step: Step, first: Capture, given: list[Any]) -> Callable[[Any], Pure]:
-    """The function of a second call and, where it is needed, of the first, which gave some values.
+def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Callable[[Any], Pure]:
+    """The pure function of a second call and, where needed, of the first, which returned some values.
 
-    It is made when everything has been put back, of what is noted here.
+    What is returned makes it, once everything has been restored.
     """
     tape = step.capture.tape
     results = [(name, tensor._value()) for name, tensor in step.results()]
-    inputs = [x for x in step.inputs if not _is_argument(x.place)]
-    ends = {place.path: tensor for tensor, place in step.after.tensors.items()}
-    after = {x: _after(x, ends, step) for x in inputs}
-    before = {x: _before(x, first, step.capture) for x in inputs}
+    inputs = [x for x in step.inputs if not _is_argument(x.location)]
+    ends = {location.path: tensor for tensor, location in step.after.tensors.items()}
+    after = {x: _final_value(x, ends, step) for x in inputs}
+    before = {x: _in_first_call(x, first, step.capture) for x in inputs}
     used = tape.used([value for _, value in results] + [after[x] for x in inputs if after[x] is not x.input])
 
     def is_kept(x: Any, read: bool) -> bool:
         if read:
             return True
-        is_changed = after[x] is not x.input or _is_state(x, step.capture.world)
-        return is_changed and x.place.keys[0] != "grad"
+        is_changed = after[x] is not x.input or _is_state(x, step.capture.snapshot)
+        return is_changed and x.location.keys[0] != "grad"
 
-    kept = [x for x in inputs if is_kept(x, x.input.number in used)]
-    leaves = [leaf_of(x, first, step.capture.world) for x in kept]
+    state = [x for x in inputs if is_kept(x, x.input.number in used)]
+    leaves = [leaf_of(x, first, step.capture.snapshot) for x in state]
     unknown = [leaf for leaf in leaves if isinstance(leaf, Unknown)]
     if unknown:
-        _check_same_types(given, [value for _, value in results])
-        values = [*given, *[before[x][1] for x in kept if before[x][1] is not None]]
+        _check_same_types(first_values, [value for _, value in results])
+        values = [*first_values, *[before[x][1] for x in state if before[x][1] is not None]]
         early = first.tape.used([x for x in values if isinstance(x, Tracer)])
-        kept = [x for x in inputs if x in kept or (before[x][0] is not None and before[x][0].number in early)]
-        leaves = [*[leaf_of(x, first, step.capture.world) for x in kept], Begun.of(unknown)]
-    tree = tree_of([leaf.place for leaf in leaves])
+        state = [x for x in inputs if x in state or (before[x][0] is not None and before[x][0].number in early)]
+        leaves = [*[leaf_of(x, first, step.capture.snapshot) for x in state], Begun.of(unknown)]
+    tree = tree_of([leaf.location for leaf in leaves])
     order, structure = tree_util.tree_flatten(tree)
     shape = _result(step.result)
-    cells = [{x.storage: x.input for x in each.cells.values()} for each in (first, step.capture)]
+    cells = [{x.storage: x.input for x in each.storages.values()} for each in (first, step.capture)]
 
     def make(call: Any) -> Pure:
         flat, arguments_tree = flatten(call)
         storages = [x._storage for x in flat if is_tensor(x)]
-        names = [step.capture.cells[storage].place.path for storage in storages]
+        names = [step.capture.storages[storage].location.path for storage in storages]
         later = Branch.of(
             tape,
-            [*[x.input for x in kept], *[cells[1][s] for s in storages]],
-            [*[after[x] for x in kept], *[value for _, value in results]],
+            [*[x.input for x in state], *[cells[1][s] for s in storages]],
+            [*[after[x] for x in state], *[value for _, value in results]],
         )
         graph = later.graph
         if unknown:
             beginning = Branch.of(
                 first.tape,
-                [*[before[x][0] for x in kept], *[cells[0][s] for s in storages]],
-                [*[before[x][1] for x in kept], *given],
+                [*[before[x][0] for x in state], *[cells[0][s] for s in storages]],
+                [*[before[x][1] for x in state], *first_values],
             )
-            graph = begun_or_not(beginning, later, len(kept))
+            graph = begun_or_not(beginning, later, len(state))
         count = len(leaves)
         ins = [*order, *range(count, count + len(storages))]
         graph = reordered(graph, ins, [*order, *range(count, count + len(results))])
         ordered = [leaves[i] for i in order]
-        in_names = tuple([leaf.place.path for leaf in ordered] + names)
-        out_names = tuple([f"{leaf.place.path} (written)" for leaf in ordered] + [name for name, _ in results])
+        in_names = tuple([leaf.location.path for leaf in ordered] + names)
+        out_names = tuple([f"{leaf.location.path} (written)" for leaf in ordered] + [name for name, _ in results])
         static = tuple([ARRAY if is_tensor(x) else x for x in flat])
         return Pure(flat_function(graph, in_names, out_names), ordered, structure, arguments_tree, static, shape)
 
@@ -279,100 +279,100 @@ def _made(step: Step, first: Capture, given: list[Any]) -> Callable[[Any], Pure]
 def _check_same_types(first: list[Any], second: list[Any]) -> None:
     one, two = [[f"{np.dtype(x.dtype).name}{list(x.shape)}" for x in values] for values in (first, second)]
     if one != two:
-        raise RuntimeError(OTHER.format(first=", ".join(one) or "nothing", second=", ".join(two) or "nothing"))
+        raise RuntimeError(STRUCTURES.format(first=", ".join(one) or "nothing", second=", ".join(two) or "nothing"))
 
 
-def _before(x: Any, first: Capture, second: Capture) -> tuple[Any, Any]:
-    """An input of the second call in the first: the input there, if any, and what stood in its place at the end."""
-    if isinstance(x, Cell):
-        met = met_first(x, first, second.world)
-        return None if met is None else met.input, x.array
-    if isinstance(x, Stream):
-        drawn = first.streams.get(x.source)
-        return (None, None) if drawn is None else (drawn.input, drawn.value)
+def _in_first_call(x: Any, first: Capture, second: Capture) -> tuple[Any, Any]:
+    """For an input of the second call: the corresponding input of the first, if any, and its final value there."""
+    if isinstance(x, StorageInput):
+        entry = input_of_first(x, first, second.snapshot)
+        return None if entry is None else entry.input, x.array
+    if isinstance(x, GeneratorInput):
+        generator = first.generators.get(x.generator)
+        return (None, None) if generator is None else (generator.input, generator.value)
     key = next(key for key, number in second.numbers.items() if number is x)
     read = first.numbers.get(key)
     return None if read is None else read.input, None
 
 
-def _is_argument(place: Place) -> bool:
-    return place.keys[0] in ("args", "kwargs")
+def _is_argument(location: Location) -> bool:
+    return location.keys[0] in ("args", "kwargs")
 
 
-def _is_state(x: Any, world: World) -> bool:
-    """Whether something stands in a module or an optimiser."""
-    if isinstance(x, Stream):
-        return x.written
-    if isinstance(x, Number):
-        return False  # one that nobody reads would promise what it does not do
-    holders = [place.keys for place, held in world.objects.values() if isinstance(held, Module | Optimizer)]
-    return any(x.place.keys[: len(keys)] == keys for keys in holders)
+def _is_state(x: Any, snapshot: Snapshot) -> bool:
+    """Whether an input is state of a module or an optimiser."""
+    if isinstance(x, GeneratorInput):
+        return x.is_written
+    if isinstance(x, NumberInput):
+        return False  # setting an unread number would have no effect
+    holders = [location.keys for location, obj in snapshot.objects.values() if isinstance(obj, Module | Optimizer)]
+    return any(x.location.keys[: len(keys)] == keys for keys in holders)
 
 
-def _after(x: Any, ends: dict[str, Tensor], step: Step) -> Any:
-    """What stands in the place of an input when the function has returned."""
-    end = ends.get(x.place.path)
-    if not isinstance(x, Cell) or end is None or end._storage is x.storage:
-        return x.input if isinstance(x, Number) else x.value
+def _final_value(x: Any, ends: dict[str, Tensor], step: Step) -> Any:
+    """The value in the place of an input when the function has returned."""
+    end = ends.get(x.location.path)
+    if not isinstance(x, StorageInput) or end is None or end._storage is x.storage:
+        return x.input if isinstance(x, NumberInput) else x.value
     return end._storage.array
 
 
 def _result(result: Any) -> Callable[[list[Any]], Any]:
-    """What makes a result of its arrays; what is no tensor comes back as it is."""
+    """A function that rebuilds a result from its arrays; what is not a tensor stays."""
     leaves: list[Any] = []
     structure = take_apart(result, leaves)
     fixed = [None if is_tensor(x) else x for x in leaves]
     traced = [is_tensor(x) for x in leaves]
 
     def made(arrays: list[Any]) -> Any:
-        found = iter(arrays)
-        return put_together(structure, iter([next(found) if t else x for t, x in zip(traced, fixed, strict=True)]))
+        remaining = iter(arrays)
+        return put_together(structure, iter([next(remaining) if t else x for t, x in zip(traced, fixed, strict=True)]))
 
     return made
 
 
-def check_unchanged(world: World) -> None:
-    """Raise an error if a function has changed what is no tensor and lives on.
+def check_unchanged(snapshot: Snapshot) -> None:
+    """Raise an error if a function has changed a Python number that outlives the call.
 
     Raises:
-      RuntimeError: it has; the message says what.
+      RuntimeError: it has; the message says which.
     """
-    for container, before in world.changed():
+    for container, before in snapshot.changed():
         if not isinstance(container, dict):
             continue
         for key, value in container.items():
             old = before.get(key)
             counts = value.__class__ in (int, float) and old.__class__ in (int, float)
             if counts and value != old and not str(key).startswith("_"):
-                raise RuntimeError(CHANGED.format(path=_path_of(world, container, key), before=old, after=value))
+                raise RuntimeError(CHANGED.format(path=_path_of(snapshot, container, key), before=old, after=value))
 
 
-def _path_of(world: World, container: Any, key: Any) -> str:
-    for place, held in world.objects.values():
-        if held is container:
-            return place.item(key).path
-        if getattr(held, "__dict__", None) is container:
-            return place.attribute(key).path
+def _path_of(snapshot: Snapshot, container: Any, key: Any) -> str:
+    for location, obj in snapshot.objects.values():
+        if obj is container:
+            return location.item(key).path
+        if getattr(obj, "__dict__", None) is container:
+            return location.attribute(key).path
     return repr(key)
 
 
 # -- types -----------------------------------------------------------------------------------------------------------
 
 
-def _as_given(new: Any, old: Any) -> Any:
-    """A value in the type in which the state came."""
+def _cast_like(new: Any, old: Any) -> Any:
+    """A value in the type of the old one."""
     dtype = as_typed(old).dtype if hasattr(old, "dtype") else jax.numpy.result_type(old)
     return new if new.dtype == dtype else with_x64(jax.lax.convert_element_type, new, dtype)
 
 
-def _own(value: Any) -> Any:
-    """A value as JAX has it, whose memory nobody else has."""
+def _unaliased(value: Any) -> Any:
+    """A value as a JAX array with memory of its own."""
     if isinstance(value, jax.Array) and not isinstance(value, Tracer):
         return jax.device_put(value, may_alias=False)
     return as_jax(value)
 
 
 def _narrow(value: Any) -> Any:
-    """A value in the type that JAX has for it: of 32 bits, unless its flag is on."""
+    """A value in JAX's canonical type: of 32 bits, unless x64 is enabled."""
     dtype = jax.dtypes.canonicalize_dtype(value.dtype)
     return value if value.dtype == dtype else with_x64(jax.lax.convert_element_type, value, dtype)

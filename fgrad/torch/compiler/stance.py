@@ -18,8 +18,8 @@ class Stance:
     """The stance that is in force, on all threads as in PyTorch.
 
     Attributes:
-      name: ``"force_eager"`` runs all calls as uncompiled, ``"eager_on_recompile"`` those that no program fits;
-        ``"fail_on_recompile"`` raises an error there.  Others compile.
+      name: ``"force_eager"`` runs all calls uncompiled, ``"eager_on_recompile"`` those that no program applies to;
+        ``"fail_on_recompile"`` raises an error for these.  Others compile.
     """
 
     name: str = "default"
@@ -29,12 +29,12 @@ stance: Stance = Stance()
 
 
 class set_stance:
-    """Set what compiled functions do from now on; as a context or a decorator, for its time.
+    """Set what compiled functions do from now on; as a context or a decorator, only within it.
 
     Arguments:
       stance: ``"default"``, ``"force_eager"``, ``"eager_on_recompile"`` or ``"fail_on_recompile"``.  Calls under
         ``"eager_then_compile"`` and ``"aot_eager_then_compile"`` compile at once.
-      skip_guard_eval_unsafe, force_backend: accepted as in PyTorch; guards are always asked.
+      skip_guard_eval_unsafe, force_backend: accepted as in PyTorch; guards are always checked.
 
     Raises:
       RuntimeError: there is no such stance.
@@ -89,5 +89,5 @@ def nested_compile_region(fn: Any = None, **options: Any) -> Any:
 
 
 def substitute_in_graph(original_fn: Callable[..., Any], **options: bool) -> Callable[[Any], Any]:
-    """A decorator that gives its function back: what is captured is the original one, as it runs."""
+    """A decorator that returns its function: captures record the original one as it runs."""
     return lambda fn: fn

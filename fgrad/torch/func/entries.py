@@ -46,7 +46,7 @@ class GradLevel(Scope):
       start: every node of this level has a greater sequence number, every older one a smaller.
     """
 
-    given = ITSELF
+    as_value = ITSELF
 
     def values(self) -> dict[str, Any]:
         if modes.saved_hooks:

@@ -6,7 +6,7 @@ from typing import Any
 from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import ITSELF, Scope, modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.forward import another_level, tangent_of
+from fgrad.mutable.transforms.forward import level_opened, tangent_of
 from fgrad.mutable.transforms.levels import deriving
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
@@ -19,10 +19,10 @@ _JVP = "jvp(f, primals, tangents)"
 class JvpLevel(Scope):
     """Opens a level of forward mode for a block, unaffected by ``no_grad`` and ``inference_mode`` around it."""
 
-    given = ITSELF
+    as_value = ITSELF
 
     def values(self) -> dict[str, Any]:
-        opened = another_level()
+        opened = level_opened()
         self.number: int = opened["dual_level"]
         return {
             "transforms": (*modes.transforms, self),

@@ -120,7 +120,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 def _note(tensor: Tensor) -> None:
     """Tell a capture that a tensor's own fields are about to change."""
     if modes.capturing is not None:
-        modes.capturing.meet(tensor)
+        modes.capturing.lift_tensor(tensor)
 
 
 Tensor.requires_grad = property(  # type: ignore[attr-defined]
@@ -396,7 +396,7 @@ def _version(self: Tensor) -> int:
     if self._inference:
         raise RuntimeError("Inference tensors do not track version counter.")
     if modes.capturing is not None and self._level < modes.capturing.level:
-        modes.capturing.effect("the version of a tensor from outside is read as a number")
+        modes.capturing.note_side_effect("the version of a tensor from outside is read as a number")
     return self._counter.value
 
 

@@ -211,7 +211,7 @@ Method.__doc__ = property(lambda self: self.__wrapped__.__doc__)  # type: ignore
 
 
 def _replace(module: str) -> None:
-    """Replace a family's descriptors by its methods, but for those that a program has itself replaced."""
+    """Replace a family's descriptors by its methods, except those that the program has replaced."""
     for name, method in METHODS.items():
         if method.module == module and vars(Tensor).get(name) is method:
             setattr(Tensor, name, _methods[name])

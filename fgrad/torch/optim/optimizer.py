@@ -134,7 +134,7 @@ class Optimizer:
         def step(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
             if modes.capturing is not None:
-                modes.capturing.reach(self, "optimizer")
+                modes.capturing.lift_reachable(self, "optimizer")
             for hook in chain(_step_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
                 if result is None:

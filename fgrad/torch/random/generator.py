@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias, cast
 import attrs
 import numpy as np
 
-from fgrad.mutable.capture.draws import OnHost
+from fgrad.mutable.capture.draws import NeedsConcrete
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant
@@ -84,7 +84,7 @@ class Generator:
         self._engine = np.random.MT19937()
         self._reseed(DEFAULT_SEED)
         if modes.capturing is not None:
-            modes.capturing.begin(self)
+            modes.capturing.add_local_generator(self)
 
     def manual_seed(self, seed: int) -> Self:
         """Seeds the stream; negative seeds count back from 2**64.
@@ -100,7 +100,7 @@ class Generator:
         if modes.capturing is None:
             self._reseed(seed)
         else:
-            modes.capturing.set_state(self, constant(_seeded(seed)))
+            modes.capturing.set_generator_state(self, constant(_seeded(seed)))
         return self
 
     def _reseed(self, seed: int) -> None:
@@ -129,7 +129,7 @@ class Generator:
     def _check_in_python(self) -> None:
         """Tell a capture that the state is read in Python."""
         if modes.capturing is not None:
-            modes.capturing.draws(self)
+            modes.capturing.note_draw(self)
 
     def get_offset(self) -> int:
         """Only counter-based generators have offsets: raises ``RuntimeError``."""
@@ -209,9 +209,9 @@ class Generator:
         return getattr(self._lent, "engine", None)
 
     def check_on_host(self) -> None:
-        """Raise ``OnHost`` where a draw that needs concrete numbers is being recorded."""
+        """Raise ``NeedsConcrete`` where a draw that needs concrete numbers is being recorded."""
         if self.engine is not None:
-            raise OnHost
+            raise NeedsConcrete
 
     def clone_state(self) -> "Generator":
         """Another generator that continues as this one would."""
@@ -236,7 +236,7 @@ class Generator:
         if self.engine is not None:
             return self.engine.raw(count)
         if modes.capturing is not None:
-            modes.capturing.draws(self)
+            modes.capturing.note_draw(self)
         with self.lock:
             self._unused = self._unused and count == 0
             self.ahead = None
@@ -245,7 +245,7 @@ class Generator:
     def skip(self, count: int) -> None:
         """Advances past words whose numbers were computed ahead."""
         if modes.capturing is not None:
-            modes.capturing.draws(self)
+            modes.capturing.note_draw(self)
         with self.lock:
             self._unused = self._unused and count == 0
             self._engine.random_raw(count, False)

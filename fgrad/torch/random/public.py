@@ -39,7 +39,7 @@ class Generator(generator.Generator):
 
     def get_state(self) -> Tensor:  # type: ignore[override]
         """The whole state as a tensor of bytes, which PyTorch's generator takes as well."""
-        state = constant(super().get_state()) if modes.capturing is None else modes.capturing.state(self)
+        state = constant(super().get_state()) if modes.capturing is None else modes.capturing.generator_state(self)
         return new_tensor(state, type_of(state))
 
     def set_state(self, state: Any) -> "Generator":
@@ -54,8 +54,8 @@ class Generator(generator.Generator):
         if modes.capturing is None:
             super().set_state(concrete(state._value()))
         else:
-            modes.capturing.operands([state])
-            modes.capturing.set_state(self, state._value() if len(shape) == 1 else state.reshape(-1)._value())
+            modes.capturing.lift_operands([state])
+            modes.capturing.set_generator_state(self, state._value() if len(shape) == 1 else state.reshape(-1)._value())
         return self
 
     def clone_state(self) -> "Generator":
@@ -69,7 +69,7 @@ class Generator(generator.Generator):
     def __setstate__(self, state: np.ndarray) -> None:
         super().set_state(state)
         if modes.capturing is not None:
-            modes.capturing.begin(self)
+            modes.capturing.add_local_generator(self)
 
 
 # for printing and pickling

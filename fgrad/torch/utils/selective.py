@@ -49,7 +49,7 @@ _TAKEN: Any = object()
 class _Intercepting(Scope):
     """A context in which operations run through a method of this object."""
 
-    given = ITSELF
+    as_value = ITSELF
 
     def values(self) -> dict[str, Any]:
         return {"interceptor": self.run}

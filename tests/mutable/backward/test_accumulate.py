@@ -3,7 +3,7 @@
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.backward.accumulate import accumulate_grad, expands_to, fitted, layout
+from fgrad.mutable.backward.accumulate import accumulate_grad, expands_to, layout, reduced
 
 pytestmark = pytest.mark.fast
 
@@ -57,11 +57,11 @@ def test_expands_to(shape, desired, does):
 def test_a_gradient_is_summed_over_broadcast_axes_and_cast():
     node = (torch.ones(3, requires_grad=True) * 2).grad_fn
     leaf = torch.ones(1, 3, dtype=torch.float64)
-    found = fitted(node, 0, torch.ones(2, 3), leaf._type)
+    found = reduced(node, 0, torch.ones(2, 3), leaf._type)
     assert found.tolist() == [[2, 2, 2]] and found.dtype == torch.float64
 
 
 def test_a_gradient_of_another_shape_is_refused():
     node = (torch.ones(3, requires_grad=True) * 2).grad_fn
     with pytest.raises(RuntimeError, match=r"MulBackward0 returned an invalid gradient at index 1 - got \[2\]"):
-        fitted(node, 1, torch.ones(2), torch.ones(3)._type)
+        reduced(node, 1, torch.ones(2), torch.ones(3)._type)

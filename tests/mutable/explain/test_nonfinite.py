@@ -118,7 +118,7 @@ def test_a_freed_graph_is_refused():
     x = leaf(1.0, 2.0)
     loss = x.exp().sum()
     loss.backward()
-    with pytest.raises(RuntimeError, match=r"were let go of by the backward at .*retain_graph=True"):
+    with pytest.raises(RuntimeError, match=r"were freed by the backward at .*retain_graph=True"):
         torch.nonfinite(loss)
 
 

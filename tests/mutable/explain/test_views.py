@@ -56,7 +56,7 @@ def test_a_tensor_that_is_no_view():
     x.add_(1)
     found = torch.views(x)
     assert not found and found.base is None and len(found.writes) == 1
-    assert str(found).startswith("x is no view: it has memory of its own.\nWho wrote it:\n  version 1: add_, at ")
+    assert str(found).startswith("x is not a view: it has memory of its own.\nWho wrote it:\n  version 1: add_, at ")
     with pytest.raises(TypeError, match="views takes a tensor, such as a loss, and not list"):
         torch.views([x])
 

@@ -5,7 +5,7 @@ import pytest
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.layout.gradient_views import passed
+from fgrad.mutable.layout.gradient_views import gradient_views
 from fgrad.mutable.types.dtypes import float32
 from fgrad.mutable.values.evaluation import array_type, recorded
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fast
 
 def views_of(function, *shapes, before=0):
     types = [array_type(shape, np.dtype(np.float32)) for shape in shapes]
-    return passed(recorded(function, types), before)
+    return gradient_views(recorded(function, types), before)
 
 
 def test_a_gradient_that_is_passed_on_is_the_incoming_one():

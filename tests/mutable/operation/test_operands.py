@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.operation.operands import NUMBERS_KEPT, array_type_of, cast, check_cast, number, promoted, written
+from fgrad.mutable.operation.operands import NUMBERS_KEPT, array_type_of, cast, cast_into, check_cast, number, promoted
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import bool_, complex64, float16, float32, float64, int8, int32, int64
 
@@ -50,9 +50,9 @@ def test_elements_are_converted_as_in_pytorch(value, dtype, wanted):
 
 def test_a_result_is_written_in_its_shape_and_to_its_kind():
     into = tensor_type(float32, (2,))
-    assert written(np.float64([1, 2]), into, float64).dtype == np.float32
+    assert cast_into(np.float64([1, 2]), into, float64).dtype == np.float32
     with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3\]"):
-        written(np.float32([1, 2, 3]), into, None)
+        cast_into(np.float32([1, 2, 3]), into, None)
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         check_cast(float32, int64)
 

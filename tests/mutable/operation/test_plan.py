@@ -42,7 +42,7 @@ def test_what_nothing_reads_is_saved_where_the_operation_says_so():
 
 def test_a_sum_passes_its_gradient_on():
     found = plan_of(lambda x, y: [lax.add(x, y)], VECTOR, VECTOR).pullback((0, 1))
-    assert found.passed == ((0, None), (0, None)) and found.only_passes
+    assert found.views == ((0, None), (0, None)) and found.only_views
     assert found.inputs == found.outputs == ()
 
 

@@ -9,7 +9,7 @@ from fgrad.mutable.values.capacity import (
     Vast,
     check_room,
     check_storage,
-    held,
+    checked_for_capacity,
     number_of_elements,
     storage_size,
 )
@@ -75,9 +75,9 @@ def test_sizes_beyond_64_bits_overflow():
 
 def test_a_result_without_room_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch):
     routine = Routine(recorded(lambda x: [x + x], [array_type((4,), np.float32)]))
-    assert held(routine) is routine
+    assert checked_for_capacity(routine) is routine
     monkeypatch.setattr(capacity, "memory", lambda: 8)
-    vast = held(routine)
+    vast = checked_for_capacity(routine)
     assert isinstance(vast, Vast) and vast.graph is routine.graph
     with pytest.raises(RuntimeError, match="you tried to allocate 16 bytes"):
         vast([np.ones(4, np.float32)])

@@ -333,7 +333,7 @@ def test_what_always_changes_runs_in_pieces_with_a_warning():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert [compiled(torch.ones(k)).item() for k in range(12)] == [2 * k for k in range(12)]
-    assert len([w for w in seen if "runs in pieces from now on" in str(w.message)]) == 1
+    assert len([w for w in seen if "from now on it runs in pieces" in str(w.message)]) == 1
 
 
 def test_explain_lists_what_a_call_consists_of():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.compiler import executed
+from fgrad.torch.compiler import execution
 from tests.torch.mirror import Player, alike, described, random_program
 
 
@@ -80,8 +80,8 @@ def difference(seed: int, way: Any) -> str | None:
 def uncompiled_programs(monkeypatch):
     """Programs run node by node: compiling each would take a minute."""
 
-    monkeypatch.setattr(executed, "jit", lambda run, **options: run)
-    monkeypatch.setattr(executed._Compiled, "check", lambda *_: True)
+    monkeypatch.setattr(execution, "jit", lambda run, **options: run)
+    monkeypatch.setattr(execution._Compiled, "check", lambda *_: True)
 
 
 @pytest.mark.parametrize("way", [in_place, by_values])

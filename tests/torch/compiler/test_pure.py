@@ -247,7 +247,7 @@ def test_lbfgs_which_goes_by_numbers_is_refused():
 
         return optimizer.step(closure)
 
-    with pytest.raises(CaptureError, match="LBFGS searches along lines and stops by numbers"):
+    with pytest.raises(CaptureError, match="LBFGS decides by the values of numbers"):
         torch.pure(step)(torch.ones(2))
     assert w.grad is None and not optimizer.state
 
@@ -374,7 +374,7 @@ def test_a_number_of_pythons_that_changes_is_an_error():
         optimizer.step()
         scheduler.step()
 
-    with pytest.raises(RuntimeError, match=r"changes .* a value of Python's that would stand still"):
+    with pytest.raises(RuntimeError, match=r"changes .* a Python value that would be constant"):
         torch.pure(step)(torch.ones(2))
     assert optimizer.param_groups[0]["lr"] == 0.1 and scheduler.last_epoch == 0 and w.grad is None
 

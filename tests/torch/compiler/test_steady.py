@@ -360,15 +360,15 @@ def test_a_batch_that_is_a_parameter_is_no_other_tensor():
 def test_a_write_while_the_program_runs_is_not_lost(monkeypatch):
     found, other = begun()
     (program,) = [x for x in programs(found.step) if x.steady is not None and x.steady.owner is not None]
-    into, threads = type(program.execution).into, []
+    run_into, threads = type(program.execution).run_into, []
 
     def computed(self, *args):
         threads.append(threading.Thread(target=lambda: found.b.grad.zero_()))
         threads[0].start()
-        into(self, *args)
+        run_into(self, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(program.execution), "into", computed)
+        patched.setattr(type(program.execution), "run_into", computed)
         found.step(torch.tensor(X))
     threads[0].join()
     other.step(torch.tensor(X))
@@ -380,18 +380,18 @@ def test_a_write_while_the_program_runs_is_not_lost(monkeypatch):
 def test_a_handler_of_a_signal_that_writes_while_the_program_runs(monkeypatch):
     found, other = begun()
     (program,) = [x for x in programs(found.step) if x.steady is not None and x.steady.owner is not None]
-    into, seen = type(program.execution).into, []
+    run_into, seen = type(program.execution).run_into, []
 
     def computed(self, *args):
         seen.append(found.w.detach().tolist())
         with torch.no_grad():
             found.b.mul_(2)
-        into(self, *args)
+        run_into(self, *args)
         seen.append(found.w.detach().tolist())
 
     before = found.w.tolist()
     with monkeypatch.context() as patched:
-        patched.setattr(type(program.execution), "into", computed)
+        patched.setattr(type(program.execution), "run_into", computed)
         found.step(torch.tensor(X))
     other.step(torch.tensor(X))
     assert seen == [before, before] and found.b._version == other.b._version + 1
@@ -450,7 +450,7 @@ def test_a_call_that_fails_leaves_everything_as_it_was(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(program.execution), "into", failing)
+        patched.setattr(type(program.execution), "run_into", failing)
         with pytest.raises(MemoryError):
             found.step(torch.tensor(X))
     found.same_as(other)

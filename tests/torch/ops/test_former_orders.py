@@ -111,7 +111,7 @@ def test_the_warning_is_pytorchs(name: str):
 
 
 def test_it_is_warned_of_once(monkeypatch: Any):
-    monkeypatch.setattr(warn_once, "given", set())
+    monkeypatch.setattr(warn_once, "issued", set())
     x = ours.ones(2)
     with pytest.warns(UserWarning, match=r"add_ is deprecated:\n\tadd_\(Number alpha, Tensor other\)"):
         x.add_(2, x)

@@ -38,8 +38,8 @@ plain: set[type] = {NoneType, bool, int, float, complex, str, slice, type(...), 
 
 _SEQUENCES = (list, tuple)
 
-#: of ``modes.overriding``: who is asked
-ALL, MODES, NOBODY = range(3)
+#: the values of ``modes.overriding``: which handlers are active
+ALL, MODES, NONE = range(3)
 
 
 class Watch:
@@ -144,7 +144,7 @@ class DisableTorchFunction(_Level):
     Source: `Extending torch <https://docs.pytorch.org/docs/2.13/notes/extending.html>`_.
     """
 
-    who = NOBODY
+    who = NONE
 
 
 def push_mode(mode: Any) -> None:
@@ -164,7 +164,7 @@ def pop_mode() -> Any:
     return mode
 
 
-# -- who is asked ----------------------------------------------------------------------------------------------------
+# -- which handlers override a call ----------------------------------------------------------------------------------
 
 
 def overrides(value: Any) -> bool:
@@ -184,17 +184,17 @@ def overloaded(values: Iterable[Any], tensors: bool = False) -> list[Any]:
     overriders: list[Any] = []
     for value in values:
         kind = type(value)
-        if not (overrides(value) or (tensors and kind in plain and _asks(kind))):
+        if not (overrides(value) or (tensors and kind in plain and _has_handler(kind))):
             continue
         if any(type(x) is kind for x in overriders):
             continue
         # subclasses before their superclasses
-        place = next((i for i, x in enumerate(overriders) if issubclass(kind, type(x))), len(overriders))
-        overriders.insert(place, value)
+        index = next((i for i, x in enumerate(overriders) if issubclass(kind, type(x))), len(overriders))
+        overriders.insert(index, value)
     return overriders
 
 
-def _asks(kind: type) -> bool:
+def _has_handler(kind: type) -> bool:
     return getattr(kind, HANDLER, disabled_torch_function_impl) is not disabled_torch_function_impl
 
 
@@ -207,7 +207,7 @@ def _spread(values: Iterable[Any]) -> Iterable[Any]:
             yield value
 
 
-def given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def has_override(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a class of an argument has a handler."""
     for value in (*args, *kwargs.values()) if kwargs else args:
         if value.__class__ in plain:
@@ -221,15 +221,15 @@ def given(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return False
 
 
-def asked(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def is_overridden(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a class of an argument, or a mode, overrides a call."""
     if not watch.within():
-        return given(args, kwargs) and modes.overriding == ALL
+        return has_override(args, kwargs) and modes.overriding == ALL
     who = modes.overriding
-    return who != NOBODY and (bool(modes.handlers) or (who == ALL and given(args, kwargs)))
+    return who != NONE and (bool(modes.handlers) or (who == ALL and has_override(args, kwargs)))
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------
+# -- dispatch --------------------------------------------------------------------------------------------------------
 
 
 class Rule(Enum):
@@ -269,7 +269,7 @@ class Override:
     def signature(self) -> inspect.Signature | None:
         return None if self.like is None else inspect.signature(self.like)
 
-    def ask(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def dispatch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a mode or of an argument class that overrides the call.
 
         Raises:
@@ -284,14 +284,14 @@ class Override:
             if self.rule not in (Rule.OWN, Rule.METHOD):
                 overriders = overloaded(_spread((*args, *kwargs.values())), tensors=in_python)
         call = (function, tuple(map(type, overriders)), args, kwargs)
-        return hand_over(call if kwargs or in_python else call[:3], overriders, self.name, in_python)
+        return call_handlers(call if kwargs or in_python else call[:3], overriders, self.name, in_python)
 
 
-def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, in_python: bool) -> Any:
+def call_handlers(call: tuple[Any, ...], overriders: Sequence[Any], name: str, in_python: bool) -> Any:
     """Pass a call (function, types, arguments) to the innermost mode, then to the arguments' handlers."""
     mode = modes.handlers[-1] if modes.handlers else None
     if mode is not None:
-        result = _ask_mode(mode, call)
+        result = _call_mode(mode, call)
         if result is not NotImplemented:
             return result
     for each in overriders:
@@ -303,10 +303,10 @@ def hand_over(call: tuple[Any, ...], overriders: Sequence[Any], name: str, in_py
         result = handler(*call)
         if result is not NotImplemented:
             return result
-    raise TypeError(_nobody(name, overriders, mode, in_python))
+    raise TypeError(_not_implemented(name, overriders, mode, in_python))
 
 
-def _ask_mode(mode: Any, call: tuple[Any, ...]) -> Any:
+def _call_mode(mode: Any, call: tuple[Any, ...]) -> Any:
     handler = getattr(mode, HANDLER)
     if isinstance(getattr(handler, "__self__", None), type):
         raise RuntimeError(
@@ -326,7 +326,7 @@ _PLAIN_METHOD = (
 )
 
 
-def _nobody(name: str, overriders: Sequence[Any], mode: Any, in_python: bool) -> str:
+def _not_implemented(name: str, overriders: Sequence[Any], mode: Any, in_python: bool) -> str:
     """PyTorch's error for a call that no handler implements."""
     if in_python:
         text = (

@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from fgrad.mutable.context.torch_function.protocol import IN_PYTHON, Override, Rule, asked, cast, given, plain, watch
+from fgrad.mutable.context.torch_function.protocol import (
+    IN_PYTHON,
+    Override,
+    Rule,
+    cast,
+    has_override,
+    is_overridden,
+    plain,
+    watch,
+)
 from fgrad.mutable.ports import AT_ENTRANCE
 from fgrad.mutable.types.type_names import type_name
 from fgrad.seam import is_hidden
@@ -28,7 +37,7 @@ def overridable(
     Arguments:
       function: the implementation.
       name: its name in errors, with PyTorch's namespace ("torch.add").
-      called: gives the function that handlers are passed, if that is another one.
+      called: returns the function that handlers are passed, if that is another one.
       like: has PyTorch's signature, if that of ``function`` differs.
       autocast: what ``torch.autocast`` does with its arguments.
     """
@@ -49,13 +58,13 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
                         break
                 else:
                     return function(*args, **kwargs) if kwargs else function(*args)
-                if not given(args, kwargs):
+                if not has_override(args, kwargs):
                     return function(*args, **kwargs)
-            if asked(args, kwargs):
-                return override.ask(public if called is None else called(), args, kwargs)
+            if is_overridden(args, kwargs):
+                return override.dispatch(public if called is None else called(), args, kwargs)
             return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
         except Exception as error:
-            refusal = no_tensor(error, function, override, args, kwargs)
+            refusal = not_a_tensor(error, function, override, args, kwargs)
             AT_ENTRANCE.call(error, (*args, *kwargs.values()))
             if refusal is not None:
                 raise refusal from None
@@ -68,10 +77,10 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
 _UNNAMED = re.compile(r"torch\.(Tensor\.|nn\.functional\.|nn\.init\.|functional\.)?")
 
 
-def no_tensor(
+def not_a_tensor(
     error: Exception, function: Callable[..., Any], override: Override, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> TypeError | None:
-    """PyTorch's error for an operand that is no tensor, found by a missing attribute."""
+    """PyTorch's error for an operand that is not a tensor, detected by a missing attribute."""
     if not isinstance(error, AttributeError) or error.name is None:
         return None
     if override.rule in IN_PYTHON and not error.name.startswith("_"):
@@ -87,13 +96,13 @@ def no_tensor(
             if at is not None:
                 return TypeError(f"expected Tensor as element {at} in argument 0, but got {type_name(error.obj)}")
         argument = args[position] if position < len(args) else kwargs.get(parameter.name, parameter)
-        # parameters with a default are no operands
+        # parameters with a default are not operands
         if argument is error.obj and parameter.default is parameter.empty:
             called = _UNNAMED.sub("", override.name, count=1).replace(".", "_")
-            own = "input" if parameter.name == "self" else parameter.name
-            place = position if override.name.startswith("torch.Tensor.") else position + 1
+            name = "input" if parameter.name == "self" else parameter.name
+            index = position if override.name.startswith("torch.Tensor.") else position + 1
             return TypeError(
-                f"{called}(): argument '{own}' (position {place}) must be Tensor, not {type_name(argument)}"
+                f"{called}(): argument '{name}' (position {index}) must be Tensor, not {type_name(argument)}"
             )
     return None
 
@@ -104,8 +113,8 @@ def _of_itself(function: Callable[..., Any], override: Override, called: Callabl
         try:
             if not watch.on:
                 return function(self)
-            if asked((self,), {}):
-                return override.ask(public if called is None else called(), (self,), {})
+            if is_overridden((self,), {}):
+                return override.dispatch(public if called is None else called(), (self,), {})
             return cast(override, function, (self,), {})
         except Exception as error:
             AT_ENTRANCE.call(error, (self,))
@@ -118,8 +127,8 @@ def _of_method(function: Callable[..., Any], override: Override, called: Callabl
     @wraps(function)
     def public(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            if watch.on and asked((self,), {}):
-                return override.ask(public, (self, *args), kwargs)
+            if watch.on and is_overridden((self,), {}):
+                return override.dispatch(public, (self, *args), kwargs)
             return function(self, *args, **kwargs)
         except Exception as error:
             AT_ENTRANCE.call(error, (self, *args, *kwargs.values()))
@@ -132,8 +141,8 @@ def _of_anything(function: Callable[..., Any], override: Override, called: Calla
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
-            if watch.on and asked((), {}):
-                return override.ask(public, args, kwargs)
+            if watch.on and is_overridden((), {}):
+                return override.dispatch(public, args, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
             AT_ENTRANCE.call(error, (*args, *kwargs.values()))
@@ -151,10 +160,10 @@ def operator(
     """Wrap a binary operator for users; an operand that is neither tensor nor number may implement it itself.
 
     Arguments:
-      called: gives, for the left operand, the function that handlers are passed.
+      called: returns, for the left operand, the function that handlers are passed.
     """
     function = raw(function)
-    own = override_of(function, name, rule, autocast)
+    override = override_of(function, name, rule, autocast)
 
     @wraps(function)
     def public(self: Any, other: Any) -> Any:
@@ -163,18 +172,18 @@ def operator(
                 result = function(self, other)
                 if result is not NotImplemented:
                     return result
-            if not asked((self, other), {}):
-                return cast(own, function, (self, other), {})
+            if not is_overridden((self, other), {}):
+                return cast(override, function, (self, other), {})
         except Exception as error:
             AT_ENTRANCE.call(error, (self, other))
             raise
-        given = called(self) or public
+        wrapper = called(self) or public
         try:
-            return getattr(given, "override", own).ask(given, (self, other), {})
+            return getattr(wrapper, "override", override).dispatch(wrapper, (self, other), {})
         except TypeError:
             return NotImplemented  # as PyTorch does for every TypeError here: Python then tries the other operand
 
-    return _entrance(public, function, own)
+    return _entrance(public, function, override)
 
 
 def override_of(function: Callable[..., Any], name: str, rule: Rule, autocast: Any = None) -> Override:
@@ -219,15 +228,15 @@ class Attribute(property):
         assert read is not None
 
         def get(self: Any) -> Any:
-            if watch.on and asked((self,), {}):
-                return override.ask(made.__get__, (self,), {})
+            if watch.on and is_overridden((self,), {}):
+                return override.dispatch(attribute.__get__, (self,), {})
             return read(self)
 
         def put(self: Any, value: Any) -> None:
             assert write is not None
             try:
-                if watch.on and asked((self,), {}):
-                    override.ask(made.__set__, (self, value), {})
+                if watch.on and is_overridden((self,), {}):
+                    override.dispatch(attribute.__set__, (self, value), {})
                 else:
                     write(self, value)
             except Exception as error:
@@ -236,13 +245,13 @@ class Attribute(property):
 
         def remove(self: Any) -> None:
             assert delete is not None
-            if watch.on and asked((self,), {}):
-                override.ask(made.__delete__, (self,), {})
+            if watch.on and is_overridden((self,), {}):
+                override.dispatch(attribute.__delete__, (self,), {})
             else:
                 delete(self)
 
-        made = cls(get, write and put, delete and remove, plain.__doc__)
-        made.__name__ = name
-        made.override = override
-        made.plain = plain
-        return made
+        attribute = cls(get, write and put, delete and remove, plain.__doc__)
+        attribute.__name__ = name
+        attribute.override = override
+        attribute.plain = plain
+        return attribute

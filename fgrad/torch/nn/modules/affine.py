@@ -15,8 +15,8 @@ class Affine(Module):
     bias: Any
 
     def _make_affine(self, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
-        for name, wanted in (("weight", weight), ("bias", weight and bias)):
-            tensor = Parameter(ops.empty(shape, device=device, dtype=dtype)) if wanted else None
+        for name, is_present in (("weight", weight), ("bias", weight and bias)):
+            tensor = Parameter(ops.empty(shape, device=device, dtype=dtype)) if is_present else None
             self.register_parameter(name, tensor)
 
     def reset_parameters(self) -> None:

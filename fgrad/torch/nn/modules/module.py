@@ -245,18 +245,18 @@ class _Call:
         full, deprecated = self._backward_hooks()
         pre = [*everywhere.backward_pre.values(), *module._backward_pre_hooks.values()]
         self._call_forward_pre_hooks()
-        around = BackwardHook(module, full, pre) if full or pre else None
-        if around is not None:
-            self.args = around.around_inputs(self.args)
+        backward_hook = BackwardHook(module, full, pre) if full or pre else None
+        if backward_hook is not None:
+            self.args = backward_hook.around_inputs(self.args)
         self.result = module.forward(*self.args, **self.kwargs)
         self._call_forward_hooks()
-        if around is not None:
+        if backward_hook is not None:
             if not isinstance(self.result, Tensor | tuple):
                 warn(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                     f"received {type(self.result)}",
                 )
-            self.result = around.around_outputs(self.result)
+            self.result = backward_hook.around_outputs(self.result)
         if deprecated:
             self._attach(deprecated)
         return self.result

@@ -51,7 +51,7 @@ class _Attributes:
 
 #: the dict of a module's attributes, without a word to NOTE [Changes]
 attributes_of: Callable[[Any], dict[str, Any]] = vars(_Attributes)["__dict__"].__get__
-#: the modules whose dict somebody has asked for, and may write to
+#: the modules whose ``__dict__`` has been accessed, and may be written to
 _shown: "weakref.WeakValueDictionary[int, Registry]" = weakref.WeakValueDictionary()
 
 
@@ -97,21 +97,21 @@ class Registry(_Attributes):
         if not self.call_super_init and args:
             raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         # straight into the dict: the module's own __setattr__ needs these tables
-        held = attributes_of(self)
-        held["training"] = True
+        namespace = attributes_of(self)
+        namespace["training"] = True
         for table, fresh in _TABLES.items():
-            held[table] = fresh()
+            namespace[table] = fresh()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        held = attributes_of(self)
-        held.update(state)
+        namespace = attributes_of(self)
+        namespace.update(state)
         for table, fresh in _TABLES.items():
-            if table not in held:
-                held[table] = fresh()
-            elif held[table].__class__ in (dict, OrderedDict):
-                held[table] = type(fresh())(held[table])
+            if table not in namespace:
+                namespace[table] = fresh()
+            elif namespace[table].__class__ in (dict, OrderedDict):
+                namespace[table] = type(fresh())(namespace[table])
         changes.attributes = object()
 
     @property

@@ -98,10 +98,10 @@ class Traversal(Registry):
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules one level down with their names, each once."""
-        seen = set()
+        visited = set()
         for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
+            if module is not None and module not in visited:
+                visited.add(module)
                 yield name, module
 
     def children(self) -> Iterator[Any]:
@@ -148,13 +148,13 @@ class Traversal(Registry):
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
-        seen = set()
+        visited = set()
         for path, module in modules:
             for name, member in get_members_fn(module):
-                if member is None or member in seen:
+                if member is None or member in visited:
                     continue
                 if remove_duplicate:
-                    seen.add(member)
+                    visited.add(member)
                 yield _join(path, name), member
 
     def apply(self, fn: Callable[[Any], Any]) -> Self:

@@ -163,11 +163,11 @@ _ZERO = Operation("zero", lambda array: lax.full_like(array, 0), "ZeroBackward0"
 _FILL_SIGNATURES = ("Tensor value", "Number value")
 
 
-def _number(function: str, value: Any, signatures: Sequence[str], given: str) -> Any:
+def _number(function: str, value: Any, signatures: Sequence[str], types: str) -> Any:
     """A number to be written, or PyTorch's error for anything else."""
     value = plain_number(value)
     if not isinstance(value, NUMBERS):
-        raise TypeError(no_match(function, given, signatures))
+        raise TypeError(no_match(function, types, signatures))
     return value
 
 

@@ -47,8 +47,8 @@ def _factory(
     check_unexpected(function, named)
     if not size:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
-    wanted = wants_grad(requires_grad, function)
-    return filled(sizes_of(size, function), value, dtype, device, wanted, out, function)
+    grad_requested = wants_grad(requires_grad, function)
+    return filled(sizes_of(size, function), value, dtype, device, grad_requested, out, function)
 
 
 @composite(method=False, dispatch=UNLISTED)

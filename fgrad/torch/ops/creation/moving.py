@@ -1,4 +1,4 @@
-"""Copies of tensors on other devices: see NOTE [A value knows its place]."""
+"""Copies of tensors on other devices: see NOTE [A value knows its device]."""
 
 from collections.abc import Sequence
 from typing import Any

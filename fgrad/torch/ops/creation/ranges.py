@@ -198,8 +198,8 @@ def _spaced_dtype(function: str, start: Any, end: Any, steps: Any, dtype: Any, o
     """The type of evenly spaced numbers, after checks of the arguments."""
     ranks = {name: len(x._type.shape) for name, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
     if any(ranks.values()):
-        shown = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
-        raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {shown}.")
+        text = " and ".join([f"{name} with {rank} dimension(s)" for name, rank in ranks.items()])
+        raise RuntimeError(f"{function} only supports 0-dimensional start and end tensors, but got {text}.")
     complex_given = is_complex(start) or is_complex(end)
     if dtype is not None:
         element_type = dtypes.argument(dtype, function)

@@ -77,7 +77,7 @@ class _Cursor:
         self.result = tensor
         self.axis = 0
         self.pending: list[Tensor | None] = []
-        #: how many axes an ellipsis stands for
+        #: how many axes an ellipsis covers
         self.rest = len(tensor._type.shape) - consumed
 
     def passed(self, count: int) -> None:
@@ -135,10 +135,10 @@ def _bound(x: Any) -> int | None:
     return operator.index(x)
 
 
-def _apply_basic(tensor: Tensor, index: Any, written: bool = False) -> tuple[Tensor, list[Tensor | None]]:
+def _apply_basic(tensor: Tensor, index: Any, for_write: bool = False) -> tuple[Tensor, list[Tensor | None]]:
     """The view by the basic items of an index, and the pending index tensors, by axis of that view.
 
-    Reading a full slice makes a view; writing one (``written``) writes the tensor itself.
+    Reading a full slice makes a view; writing one (``for_write``) writes the tensor itself.
     """
     items = [_as_index(x) for x in _items(index)]
     rank = len(tensor._type.shape)
@@ -160,7 +160,7 @@ def _apply_basic(tensor: Tensor, index: Any, written: bool = False) -> tuple[Ten
         if _integer(x):
             cursor.selected(int(x), position)
         elif isinstance(x, slice):
-            cursor.cut(x, index is x and not written)
+            cursor.cut(x, index is x and not for_write)
         elif x is None:
             cursor.result = unsqueeze(cursor.result, cursor.axis)
             cursor.passed(1)

@@ -201,14 +201,14 @@ def _einsum(operands: list[Tensor], inputs: list[list[str]], output: list[str] |
         output = ["...", *sorted([s for s, n in counts.items() if n == 1])]
     _check_output(output, counts)
     dots = [f".{i}" for i in range(hidden)]
-    kept = [label for s in output for label in (dots if s == "..." else [s])]
-    summed = [s for s in [*dots, *sorted(counts)] if s not in kept]
-    order = kept + summed
+    output_labels = [label for s in output for label in (dots if s == "..." else [s])]
+    summed = [s for s in [*dots, *sorted(counts)] if s not in output_labels]
+    order = output_labels + summed
     sizes: dict[str, int] = {}
     aligned = [
         _aligned(x, labels, order, dots, sizes, k) for k, (x, labels) in enumerate(zip(operands, inputs, strict=True))
     ]
-    count = len(kept)
+    count = len(output_labels)
     if len(aligned) == 1:
         return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
     product = _multiply_all(aligned, count, len(order))
@@ -216,7 +216,7 @@ def _einsum(operands: list[Tensor], inputs: list[list[str]], output: list[str] |
 
 
 def _ellipsis_rank(operands: list[Tensor], inputs: list[list[str]]) -> int:
-    """The number of axes that the longest ellipsis stands for.
+    """The number of axes that the longest ellipsis covers.
 
     Raises:
       RuntimeError: an operand has another number of axes than labels.
@@ -298,8 +298,8 @@ def _path(operands: Sequence[Tensor]) -> list[tuple[int, ...]]:
     return [tuple(step) for step in path if len(step) == 2]
 
 
-def _multiply_all(operands: list[Tensor], kept: int, rank: int) -> Tensor:
-    """The product of the operands, with the axes from ``kept`` on summed, each as soon as no other operand has it."""
+def _multiply_all(operands: list[Tensor], kept_axes: int, rank: int) -> Tensor:
+    """The product of the operands, summed over the axes from ``kept_axes`` on, each as soon as one operand has it."""
     operands = list(operands)
     holders = [len([x for x in operands if x._type.shape[i] != 1]) for i in range(rank)]
     path = _path(operands)
@@ -308,7 +308,7 @@ def _multiply_all(operands: list[Tensor], kept: int, rank: int) -> Tensor:
         b, a = operands.pop(j), operands.pop(i)
         contracted: list[int] = []
         only_in: tuple[list[int], list[int]] = ([], [])
-        for d in range(kept, rank):
+        for d in range(kept_axes, rank):
             m, n = a._type.shape[d], b._type.shape[d]
             if m != 1 and n != 1:
                 holders[d] -= 1

@@ -66,10 +66,10 @@ def _choose_pivot(matrix: Any, k: Any) -> tuple[Any, Any, Any]:
     rows = jnp.arange(matrix.shape[-1])
     below = jnp.where(rows > k, _magnitude(matrix[:, k]), 0)
     largest, row = jnp.max(below), jnp.argmax(below)
-    own = _magnitude(matrix[k, k])
+    diagonal = _magnitude(matrix[k, k])
     largest_in_row = jnp.max(jnp.where((rows >= k) & (rows != row), _magnitude(matrix[row]), 0))
-    zero = jnp.maximum(own, largest) == 0
-    stays = zero | (own >= _ALPHA * largest) | (own * largest_in_row >= _ALPHA * largest * largest)
+    zero = jnp.maximum(diagonal, largest) == 0
+    stays = zero | (diagonal >= _ALPHA * largest) | (diagonal * largest_in_row >= _ALPHA * largest * largest)
     single = stays | (_magnitude(matrix[row, row]) >= _ALPHA * largest_in_row)
     return jnp.where(stays, k, row), single, zero
 

@@ -119,15 +119,15 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
         raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
     axes = axes_of(dim, input.ndim)
     if (ord < 0 or ord == math.inf) and 0 in [input.shape[i] for i in axes]:
-        shown = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
+        text = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
         if dim is None or dim == ():
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the operation does "
+                f"linalg.vector_norm cannot compute the {text} norm on an empty tensor because the operation does "
                 "not have an identity"
             )
         empty = next(i for i in axes if not input.shape[i])
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {shown} norm on the dimension {empty} because this dimension is "
+            f"linalg.vector_norm cannot compute the {text} norm on the dimension {empty} because this dimension is "
             "empty and the operation does not have an identity"
         )
     return normed(input if dtype is None else cast(input, dtype), ord, axes, keepdim)

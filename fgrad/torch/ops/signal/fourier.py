@@ -212,20 +212,20 @@ def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = 
 def _axes_and_sizes(input: Tensor, s: Any, dim: Any) -> tuple[Ints, list[int]]:
     shape = input._type.shape
     rank = len(shape)
-    wanted = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    lengths = None if s is None else (s,) if isinstance(s, int) else tuple(s)
     if dim is not None:
         dims = tuple([wrap_dim(d, rank, scalar=False) for d in ((dim,) if isinstance(dim, int) else dim)])
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
-        if wanted is not None and len(wanted) != len(dims):
+        if lengths is not None and len(lengths) != len(dims):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
     else:
-        dims = tuple(range(0 if wanted is None else max(0, rank - len(wanted)), rank))
-    if wanted is not None and len(wanted) > rank:
-        raise RuntimeError(f"Got shape with {len(wanted)} values but input tensor only has {rank} dimensions.")
+        dims = tuple(range(0 if lengths is None else max(0, rank - len(lengths)), rank))
+    if lengths is not None and len(lengths) > rank:
+        raise RuntimeError(f"Got shape with {len(lengths)} values but input tensor only has {rank} dimensions.")
     sizes = [shape[d] for d in dims]
-    if wanted is not None:
-        sizes = [size if n == -1 else n for size, n in zip(sizes, wanted, strict=True)]
+    if lengths is not None:
+        sizes = [size if n == -1 else n for size, n in zip(sizes, lengths, strict=True)]
     for n in sizes:
         _checked_size(n)
     return dims, sizes
@@ -267,8 +267,8 @@ def rfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None)
 
 def _real_size(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
     """The size of the last axis of a real result; sets that of the half spectrum in ``sizes``."""
-    wanted = None if s is None else (s,) if isinstance(s, int) else tuple(s)
-    size = wanted[-1] if wanted is not None and wanted[-1] != -1 else 2 * (input._type.shape[dims[-1]] - 1)
+    lengths = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    size = lengths[-1] if lengths is not None and lengths[-1] != -1 else 2 * (input._type.shape[dims[-1]] - 1)
     _checked_size(size)
     sizes[-1] = size // 2 + 1
     return size

@@ -35,11 +35,11 @@ def _shown(tensor: Tensor, braces: bool = False) -> str:
 
 def _listed(**arguments: Any) -> str:
     """The arguments of a call as PyTorch's errors list them."""
-    shown = {
+    texts = {
         name: _shown(value, True) if isinstance(value, Tensor) else int(value) if isinstance(value, bool) else value
         for name, value in arguments.items()
     }
-    return ", ".join(f"{name}={value}" for name, value in shown.items())
+    return ", ".join(f"{name}={value}" for name, value in texts.items())
 
 
 @frozen

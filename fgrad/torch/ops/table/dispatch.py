@@ -1,7 +1,7 @@
 """What happens to a call before the function runs: dispatch to ``__torch_function__``, and autocast.
 
-PyTorch dispatches functions written in C++ and in Python in different ways, which handlers can tell: see
-NOTE [Overriding].  Methods that have no row say the same by ``as_method``.
+PyTorch dispatches functions written in C++ and in Python in different ways, which handlers can tell apart: see
+NOTE [Overriding].  Methods that have no row are marked by ``as_method``.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ class Dispatch:
 
     Attributes:
       rule: which of PyTorch's ways; None for a function that is never dispatched.
-      module: PyTorch's module of the function, for errors; "" where it follows from the name in the table.
-      name: the name there, if it is another.
-      like: a function with the parameters of PyTorch's, where ours differ.
+      module: PyTorch's module of the function, for errors; "" if it follows from the name in the table.
+      name: the name there, if it differs.
+      like: a function with PyTorch's parameters, if ours differ.
       listed: whether PyTorch counts it as overridable; functions that make tensors, or take them only as numbers, are
         not.
-      method: the same of the method of this name, where it does not follow from the function.
-      called: of a method or operator, the name of the method that handlers are given.
+      method: the dispatch of the method of this name, if it does not follow from the function's.
+      called: for a method or operator, the name of the method that handlers are passed.
       operator: whether it is a binary operator.
     """
 
@@ -46,9 +46,9 @@ class Dispatch:
 
 
 PARSED: Dispatch = Dispatch()
-#: a function that is never dispatched: it takes no tensors, asks what an object is, or calls others that are
+#: a function that is never dispatched: it takes no tensors, inspects an object, or calls others that are dispatched
 CLOSED: Dispatch = Dispatch(None)
-#: one that makes tensors out of anything: a tensor of a subclass is an element like others
+#: one that makes tensors from any data: a tensor of a subclass is an element like others
 FACTORY: Dispatch = Dispatch(Rule.FACTORY)
 #: one that is dispatched, but does not count as overridable
 UNLISTED: Dispatch = Dispatch(listed=False)
@@ -67,27 +67,27 @@ FUNCTIONAL = "nn.functional."
 
 def in_python(like: Callable[..., Any], method: Callable[..., Any] | None = None) -> Dispatch:
     """``IN_PYTHON`` for a function, and its method, whose parameters differ from PyTorch's."""
-    own = None if method is None else evolve(METHOD_IN_PYTHON, like=method)
-    return evolve(IN_PYTHON, like=like, method=own)
+    of_method = None if method is None else evolve(METHOD_IN_PYTHON, like=method)
+    return evolve(IN_PYTHON, like=like, method=of_method)
 
 
 def dispatched(
     called: str, function: Callable[..., Any], dispatch: Dispatch | None, autocast: Autocast | None
 ) -> Callable[..., Any]:
     """A public function of the table as users call it; ``called`` is its name there."""
-    namespace, _, own = called.rpartition(".")
+    namespace, _, short_name = called.rpartition(".")
     dispatch = dispatch or (IN_FUNCTIONAL if called.startswith(FUNCTIONAL) else PARSED)
     if dispatch.rule is None:
         return function
     if dispatch.module or not namespace:
-        name = f"{dispatch.module or 'torch'}.{dispatch.name or own}"
+        name = f"{dispatch.module or 'torch'}.{dispatch.name or short_name}"
     else:
-        name = f"torch.{namespace}.{namespace}_{own}"
+        name = f"torch.{namespace}.{namespace}_{short_name}"
     return overridable(function, name, dispatch.rule, like=dispatch.like, autocast=autocast)
 
 
 def of_method(function: Dispatch | None) -> Dispatch:
-    """How calls of a method are dispatched, from what is said of the function of the same name."""
+    """How calls of a method are dispatched, given the dispatch of the function of the same name."""
     if function is None:
         return PARSED
     return function.method or (METHOD_IN_PYTHON if function.rule is Rule.WRITTEN else PARSED)

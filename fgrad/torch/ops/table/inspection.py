@@ -111,9 +111,9 @@ def typename(obj: Any, /) -> str:
     if isinstance(obj, Tensor):
         return f"torch.{obj._type.dtype.scalar_name}Tensor"
     named = obj if hasattr(obj, "__qualname__") else type(obj)
-    known = named.__dict__.get("__torch_name__") if isinstance(named, type) else None
-    if known is not None:
-        return known
+    torch_name = named.__dict__.get("__torch_name__") if isinstance(named, type) else None
+    if torch_name is not None:
+        return torch_name
     if named.__module__ in ("builtins", "__main__"):
         return named.__qualname__
     return f"{named.__module__.replace('fgrad.torch', 'torch')}.{named.__qualname__}"

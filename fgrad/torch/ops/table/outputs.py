@@ -1,8 +1,8 @@
-"""What may be given as ``out=``: its element type, and the memory that it may share with the operands.
+"""What is accepted as ``out=``: the element types, and the memory that may be shared with the operands.
 
 NOTE [Types of outputs]
 PyTorch's elementwise functions, and others that promote their operands, accept any type that the result can be cast to;
-the rest accept only the result's own type.  A function with a rule or an error of its own has it in its row (``out``).
+the rest accept only the result's own type.  A function with a different rule or error has it in its row (``out``).
 """
 
 from collections.abc import Callable, Sequence
@@ -38,15 +38,15 @@ class Output:
     """What a function accepts as ``out=``, and its error for other tensors.
 
     Attributes:
-      fits: from (the result's type, the type given) to whether it may be written; None where that follows from the
-        operation: see NOTE [Types of outputs].
+      fits: from the types of the result and of the tensor to whether the one may be written to the other; None if that
+        follows from the operation: see NOTE [Types of outputs].
       text: the error's text, in which ``{want}`` and ``{got}`` are the types (``{c_want}`` and ``{c_got}`` their names
         in C++), ``{name}`` the function and ``{output}`` the output's name.
       error: the class of the error.
       names: the names of the outputs.
-      memory: the memory that it may share with the operands; None where that follows from the operation.
+      memory: the memory that it may share with the operands; None if that follows from the operation.
       computed: whether the function computes in the type of the tensor that it writes to.
-      taken: whether the function accepts ``out=`` at all.
+      accepted: whether the function accepts ``out=`` at all.
     """
 
     fits: Callable[[Dtype, Dtype], bool] | None = None
@@ -55,14 +55,14 @@ class Output:
     names: tuple[str, ...] = ("result",)
     memory: Memory | None = None
     computed: bool = False
-    taken: bool = True
+    accepted: bool = True
 
 
-def _same(wanted: Dtype, given: Dtype) -> bool:
-    return wanted is given
+def _same(result: Dtype, out: Dtype) -> bool:
+    return result is out
 
 
-def _any(wanted: Dtype, given: Dtype) -> bool:
+def _any(result: Dtype, out: Dtype) -> bool:
     return True
 
 
@@ -85,8 +85,8 @@ def safely_cast(function: str, *names: str) -> Output:
 def of_kind(function: str, kind: str) -> Output:
     """Outputs of the results' kind in any precision, for Fourier transforms."""
 
-    def fits(wanted: Dtype, given: Dtype) -> bool:
-        return wanted.is_complex == given.is_complex and wanted.is_floating_point == given.is_floating_point
+    def fits(result: Dtype, out: Dtype) -> bool:
+        return result.is_complex == out.is_complex and result.is_floating_point == out.is_floating_point
 
     return Output(fits, f"{function} expects a {kind} output tensor, but got {{got}}")
 
@@ -97,7 +97,7 @@ def floating(text: str) -> Output:
 
 
 FROM_OPERATION: Output = Output()
-NOT_TAKEN: Output = Output(taken=False)
+NOT_TAKEN: Output = Output(accepted=False)
 CAST: Output = cast("result type {want} can't be cast to the desired output type {got}")
 EXACT: Output = exact("Expected out tensor to have dtype {c_want}, but got {c_got} instead")
 FOUND: Output = exact("Found dtype {got} but expected {want}")
@@ -141,9 +141,9 @@ APART: Output = Output(memory=Memory.DISJOINT)
 OVER_INDICES: Output = Output(memory=Memory.OVER_INDICES)
 
 
-def check_taken(name: str, rule: Output) -> None:
+def check_accepted(name: str, rule: Output) -> None:
     """Raise PyTorch's error if a function does not accept ``out=``."""
-    if not rule.taken:
+    if not rule.accepted:
         raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
 
 
@@ -154,15 +154,15 @@ def with_dtype_of(out: Any, name: str, rule: Output, named: dict[str, Any]) -> d
       TypeError: the function does not accept ``out``.
       RuntimeError: another ``dtype`` is given.
     """
-    check_taken(name, rule)
+    check_accepted(name, rule)
     if not rule.computed or not isinstance(out, Tensor):
         return named
-    wanted, given = named.get("dtype"), out._type.dtype
-    if wanted is not None and wanted is not given:
-        c_want, c_got = cpp_name(wanted.numpy), cpp_name(given.numpy)
-        words = {"want": wanted.scalar_name, "got": given.scalar_name, "c_want": c_want, "c_got": c_got}
+    requested, out_dtype = named.get("dtype"), out._type.dtype
+    if requested is not None and requested is not out_dtype:
+        c_want, c_got = cpp_name(requested.numpy), cpp_name(out_dtype.numpy)
+        words = {"want": requested.scalar_name, "got": out_dtype.scalar_name, "c_want": c_want, "c_got": c_got}
         raise RuntimeError(rule.text.format(**words))
-    return {**named, "dtype": given}
+    return {**named, "dtype": out_dtype}
 
 
 def _types(rule: Output, operation: Operation | None, count: int) -> Output:
@@ -201,12 +201,12 @@ def check_outputs(
         if not isinstance(out, Tensor):
             called = name.replace(".", "_")
             raise TypeError(f"{called}(): argument 'out' must be Tensor, not {type_name(out)}")
-        wanted, given = result._type.dtype, out._type.dtype
-        if types.fits is not None and not types.fits(wanted, given):
-            words = {"want": wanted.scalar_name, "got": given.scalar_name, "name": name}
-            c_names = {"c_want": cpp_name(wanted.numpy), "c_got": cpp_name(given.numpy)}
+        result_dtype, out_dtype = result._type.dtype, out._type.dtype
+        if types.fits is not None and not types.fits(result_dtype, out_dtype):
+            words = {"want": result_dtype.scalar_name, "got": out_dtype.scalar_name, "name": name}
+            c_names = {"c_want": cpp_name(result_dtype.numpy), "c_got": cpp_name(out_dtype.numpy)}
             output = types.names[min(k, len(types.names) - 1)]
-            narrow = wanted.scalar_name == "Int"
+            narrow = result_dtype.scalar_name == "Int"
             raise types.error(types.text.format(**words, **c_names, output=output, narrow=narrow))
         _check_memory(rule.memory, operation, operands, out)
 

@@ -2,9 +2,8 @@
 
 NOTE [Overloads]
 PyTorch has ``pow`` of a tensor and a number, of two tensors, and of a number and a tensor: three operations, each with
-a node of its own.  Here each is an entry of the table under ``@overload``.  The function under ``@overloaded`` is given
-the user's arguments and returns the overload that is meant, followed by the arguments of that one.  The in-place twin
-and ``out=`` follow, for whichever was chosen.
+its own node.  Here each is an entry of the table under ``@overload``.  The function under ``@overloaded`` takes the
+user's arguments and returns the overload, followed by its arguments.  The in-place twin and ``out=`` follow from that.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace, check_written
-from fgrad.torch.ops.table.outputs import FROM_OPERATION, check_taken
+from fgrad.torch.ops.table.outputs import FROM_OPERATION, check_accepted
 from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,
@@ -71,8 +70,8 @@ def overload(
 ) -> Callable[[Callable[..., Any]], Overload]:
     """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``.
 
-    ``wrapped`` is what PyTorch's kernel for a tensor and a number calls with the number as a tensor.  Autograd skips
-    inference tensors, and so first sees that inner call, where the number's tensor is a normal one.
+    ``wrapped`` is the function that PyTorch's kernel calls with the number as a tensor.  Autograd skips inference
+    tensors, so it sees only that inner call, in which the number's tensor is a normal one.
     """
 
     def enter(array_function: Callable[..., Any]) -> Overload:
@@ -107,10 +106,10 @@ class _Resolver:
     def resolve(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
         """The overload of a call, its operands and parameters."""
         signature = self.signature
-        given = (*args, *kwargs.values()) if kwargs else args
-        binding = signature.bindings.get((*map(type, given), *kwargs))
+        arguments = (*args, *kwargs.values()) if kwargs else args
+        binding = signature.bindings.get((*map(type, arguments), *kwargs))
         if binding is not None:
-            return self._choose(binding.values((*given, *binding.defaults)))
+            return self._choose(binding.values((*arguments, *binding.defaults)))
         values = signature.bind(args, kwargs)
         self._check_operands(values, len(args))
         for i in signature.statics:
@@ -131,8 +130,8 @@ class _Resolver:
             find_nodes(values)
             raise
 
-    def _check_operands(self, values: list[Any], given: int) -> None:
-        """Convert numbers among the operands to Python's; ``given`` is the number of positional arguments."""
+    def _check_operands(self, values: list[Any], positional_count: int) -> None:
+        """Convert numbers among the operands to Python numbers."""
         signature = self.signature
         skipped = 1 - signature.first  # a method's errors leave its tensor out
         for i in signature.operands:
@@ -142,16 +141,16 @@ class _Resolver:
             if signature.kinds[i] not in _TENSORS and value.__class__ in NUMBERS:
                 continue
             try:
-                values[i] = signature.check(i, signature.kinds[i], value, given)
+                values[i] = signature.check(i, signature.kinds[i], value, positional_count)
             except TypeError:
                 if not self.listed:
                     raise
-                types = types_of(values[skipped : max(given, i + 1)])
+                types = types_of(values[skipped : max(positional_count, i + 1)])
                 raise TypeError(no_match(signature.name, types, self.listed)) from None
         if not self.listed or self.numbers:
             return
         if not any(isinstance(values[i], Tensor) for i in signature.operands):
-            raise TypeError(no_match(signature.name, types_of(values[skipped:given]), self.listed))
+            raise TypeError(no_match(signature.name, types_of(values[skipped:positional_count]), self.listed))
 
 
 def overloaded(
@@ -176,12 +175,12 @@ def overloaded(
         function annotates.
       numbers: whether these may all be numbers (torch/csrc/utils/python_arg_parser.cpp).
       former: the parameters in the orders of NOTE [Former orders].
-      options: what else its row says: see ``RowOptions``.
+      options: the further options of its row: see ``RowOptions``.
     """
 
     def enter(chooser: Callable[..., Choice]) -> Callable[..., Any]:
-        own = name or chooser.__name__
-        called = f"{namespace}_{own}" if namespace else own
+        short_name = name or chooser.__name__
+        called = f"{namespace}_{short_name}" if namespace else short_name
         signature = Signature(called, chooser, former=former)
         rule = options.get("out", FROM_OPERATION)
 
@@ -190,16 +189,16 @@ def overloaded(
 
             def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
                 if out is not None:
-                    check_taken(called, rule)
-                chosen, *given = resolver.resolve(args, kwargs)
-                return chosen(*given, out=out)
+                    check_accepted(called, rule)
+                chosen, *arguments = resolver.resolve(args, kwargs)
+                return chosen(*arguments, out=out)
 
             public.chooser = chooser  # type: ignore[attr-defined]
             return public
 
         public = public_of(signature, signatures)
         if namespace:
-            return _enter(f"{namespace}.{own}", public, chooser.__doc__, **options)
+            return _enter(f"{namespace}.{short_name}", public, chooser.__doc__, **options)
         as_method = public_of(signature.of_method(), of_method(signatures)) if method else None
         outer = _enter(called, public, chooser.__doc__, as_method, function, inplace, **options)
         if inplace:
@@ -207,8 +206,8 @@ def overloaded(
             writer = _Resolver(chooser, own_signature, of_method(signatures), numbers, check_written)
 
             def twin(*args: Any, **kwargs: Any) -> Any:
-                chosen, *given = writer.resolve(args, kwargs)
-                return chosen.write(*given)
+                chosen, *arguments = writer.resolve(args, kwargs)
+                return chosen.write(*arguments)
 
             _enter(called + "_", twin, None, twin, function)
         return outer
@@ -221,33 +220,33 @@ def chooser_of(public: Any) -> Callable[..., Choice]:
     return public.chooser
 
 
-def types_of(given: Sequence[Any]) -> str:
+def types_of(arguments: Sequence[Any]) -> str:
     """The types of arguments, as ``no_match`` lists them."""
-    return ", ".join(map(type_name, given))
+    return ", ".join(map(type_name, arguments))
 
 
-def no_match(function: str, given: str, signatures: Sequence[str]) -> str:
-    """PyTorch's error for arguments that fit none of the overloads, ``given`` as ``types_of`` has them.
+def no_match(function: str, argument_types: str, signatures: Sequence[str]) -> str:
+    """PyTorch's error for arguments that fit none of the overloads, ``argument_types`` as ``types_of`` has them.
 
     Of an overload with as many parameters as there are arguments, it marks those that do not fit.
     """
-    types = given.split(", ")
-    text = f"{function}() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+    types = argument_types.split(", ")
+    text = f"{function}() received an invalid combination of arguments - got ({argument_types}), but expected one of:\n"
     for signature in signatures:
         text += f" * ({signature})\n"
-        wanted = [parameter.split(" ")[0] for parameter in signature.split(", ")]
-        if len(wanted) == len(types) and set(wanted) <= _KINDS.keys():
-            marked = [t if t == _KINDS[w] else f"!{t}!" for t, w in zip(types, wanted, strict=True)]
+        expected = [parameter.split(" ")[0] for parameter in signature.split(", ")]
+        if len(expected) == len(types) and set(expected) <= _KINDS.keys():
+            marked = [t if t == _KINDS[w] else f"!{t}!" for t, w in zip(types, expected, strict=True)]
             text += f"      didn't match because some of the arguments have invalid types: ({', '.join(marked)})\n"
     return text
 
 
-#: by the parameter's type, the argument's type that errors do not mark: PyTorch compares names, and None has no equal
+#: by the parameter's type, the argument's type that is not marked: PyTorch compares names, and None equals no name
 _KINDS = {"Tensor": "Tensor", "int": "int", "Number": None, "tuple": None}
 
 
 def of_method(signatures: Sequence[str]) -> list[str]:
-    """How PyTorch lists the overloads of a method, from how it lists those of the function."""
+    """How PyTorch lists the overloads of a method, given its list for the function."""
     without_out = [s.replace(", *, Tensor out = None", "").replace(", Tensor out = None", "") for s in signatures]
     return [s.partition(", ")[2] for s in without_out if not s.startswith("Number")]
 
@@ -261,10 +260,10 @@ def _enter(
     inplace: bool = False,
     **options: Unpack[RowOptions],
 ) -> Callable[..., Any]:
-    for entered in (public, method):
-        if entered is not None:
-            entered.__name__ = entered.__qualname__ = called
-            entered.__doc__ = doc
+    for each in (public, method):
+        if each is not None:
+            each.__name__ = each.__qualname__ = called
+            each.__doc__ = doc
     return enter_row(called, public, None, method, inplace, function, **options)
 
 

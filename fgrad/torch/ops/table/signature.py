@@ -1,9 +1,9 @@
 """Signatures: the parameters of a function of the table, and how a call's arguments are bound to them.
 
 NOTE [Former orders]
-In PyTorch's first releases some functions took numbers between the tensors: ``torch.addmm(beta, input, alpha, mat1,
+In early releases of PyTorch some functions took numbers between the tensors: ``torch.addmm(beta, input, alpha, mat1,
 mat2)``, ``x.add_(alpha, other)``.  PyTorch still accepts these orders, with a warning.  A row of the table lists them.
-A call uses one if it gives all its parameters, at least one of them now keyword-only by position.
+A call uses one if it passes all its parameters, at least one by position that is now keyword-only.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 
 if TYPE_CHECKING:
-    # inside the functions that they annotate they are arrays of any kind
+    # inside the annotated functions they are arrays of any kind
     Array = Operand = Fixed = Number = Integer = Arrays = Ints = Dims = Any
 else:
 
@@ -53,11 +53,11 @@ else:
 
 _OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
 _CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
-#: NumPy's names for parameters, which PyTorch takes too
+#: NumPy's names for parameters, which PyTorch accepts, too
 _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 NUMBERS = (bool, int, float, complex)
 
-#: classes of which a signature accepts some values and refuses others
+#: classes of which a signature accepts some values but not others
 _MIXED: frozenset[type] = frozenset((Size, slice, np.ndarray))
 #: the most bindings that a signature remembers
 MAX_BINDINGS = 1 << 10
@@ -65,10 +65,10 @@ MAX_BINDINGS = 1 << 10
 
 @frozen(eq=False)
 class Binding:
-    """Where the arguments of a call go when their classes alone decide it and nothing is converted.
+    """How a call is bound, if its arguments' classes alone decide that and nothing is converted.
 
     Attributes:
-      defaults: the defaults of the parameters that are not given, appended to the arguments.
+      defaults: the defaults of the omitted parameters, appended to the arguments.
       operands, params, values: from arguments and defaults to the operands, to the static parameters, and to all values
         in the order of the parameters.
     """
@@ -128,7 +128,7 @@ class Signature:
         function = behind_decorators(function)
         code, annotations, keyword_defaults = function.__code__, function.__annotations__, function.__kwdefaults__ or {}
         defaults = function.__defaults__ or ()
-        #: how many parameters may be given by position; those behind are keyword-only
+        #: how many parameters may be passed by position; the rest are keyword-only
         self.positional: int = code.co_argcount
         self.names: list[str] = [*code.co_varnames[: self.positional + code.co_kwonlyargcount]]
         self.kinds: list[Any] = [_kind(annotations.get(name)) for name in self.names]
@@ -136,10 +136,10 @@ class Signature:
         self.defaults += [keyword_defaults.get(name, _EMPTY) for name in self.names[self.positional :]]
         self.operands: list[int] = [i for i, kind in enumerate(self.kinds) if kind in _OPERANDS]
         self.statics: list[int] = [i for i, kind in enumerate(self.kinds) if kind not in _OPERANDS]
-        #: the numbers of positional arguments that need no binding but the defaults behind them
+        #: the numbers of positional arguments that need only defaults appended
         required = max([i + 1 for i, default in enumerate(self.defaults) if default is _EMPTY], default=0)
         self.complete: range = range(required, self.positional + 1) if Ints not in self.kinds else range(0)
-        #: whether any argument is checked
+        #: whether any argument has to be checked
         named = not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
         self.checked: bool = named and any(kind is not None for kind in self.kinds)
         #: see NOTE [Former orders]
@@ -148,14 +148,14 @@ class Signature:
         self.bindings: dict[tuple[Any, ...], Binding] = {}
 
     def of_method(self, name: str | None = None) -> "Signature":
-        """The signature of the method, under another name if one is given."""
+        """The signature of the method, optionally under another name."""
         method = object.__new__(Signature)
         for slot in Signature.__slots__:
             setattr(method, slot, getattr(self, slot))
         method.name = name or self.name
         method.first = 0
-        own = self.names[:1]
-        method.former = [own + [parameter for parameter in order if parameter not in own] for order in self.former]
+        this = self.names[:1]
+        method.former = [this + [parameter for parameter in order if parameter not in this] for order in self.former]
         return method
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -175,10 +175,10 @@ class Signature:
                 break
             if i >= self.positional:
                 most = self.positional - 1 + self.first
-                given = len(args) - 1 + self.first
+                count = len(args) - 1 + self.first
                 raise TypeError(
-                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {given} "
-                    f"{'was' if given == 1 else 'were'} given"
+                    f"{self.name}() takes {most} positional argument{'s' * (most != 1)} but {count} "
+                    f"{'was' if count == 1 else 'were'} given"
                 )
             values[i] = value
         for key, value in kwargs.items():
@@ -204,11 +204,11 @@ class Signature:
     def learn(
         self, args: Sequence[Any], kwargs: dict[str, Any], operands: Sequence[Any], params: Sequence[Any]
     ) -> None:
-        """Remember how a call was bound, if every call with arguments of these classes is bound so.
+        """Remember how a call was bound, if every call with arguments of these classes is bound alike.
 
         ``operands`` and ``params`` are what ``split`` returned for it.
         """
-        values, given = (*args, *kwargs.values()), [*self.names[: len(args)], *kwargs]
+        values, names = (*args, *kwargs.values()), [*self.names[: len(args)], *kwargs]
         if len(self.bindings) >= MAX_BINDINGS or len(args) > self.positional or (kwargs and self.former):
             return
         if Arrays in self.kinds or Ints in self.kinds:
@@ -216,7 +216,7 @@ class Signature:
         if not kwargs.keys() <= set(self.names):
             return
         bound = dict(zip([*self.operands, *self.statics], [*operands, *params], strict=True))
-        passed = [self.names.index(name) for name in given]
+        passed = [self.names.index(name) for name in names]
         if not all(bound[i] is value and self._is_typical(i, value) for i, value in zip(passed, values, strict=True)):
             return
         omitted = [i for i in range(len(self.names)) if i not in passed]
@@ -229,11 +229,11 @@ class Signature:
         """Whether a parameter that accepts this value accepts all values of its class."""
         kind = value.__class__
         if kind is tuple or kind is list:
-            return self.kinds[i] is None and len(value) > 0  # an unchecked parameter passes it on as it is
+            return self.kinds[i] is None and len(value) > 0  # an unchecked parameter is passed on unchanged
         return kind in plain and kind not in _MIXED
 
     def _is_former(self, order: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether arguments are in a former order."""
+        """Whether the arguments are in a former order."""
         if kwargs.keys() != set(order[len(args) :]) or len(args) > len(order):
             return False
         parameters = [self.names.index(name) for name in order[: len(args)]]
@@ -263,18 +263,18 @@ class Signature:
             UserWarning,
         )
 
-    def split(self, values: Sequence[Any], given: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
+    def split(self, values: Sequence[Any], count: int | None = None) -> tuple[list[Any], tuple[Any, ...]]:
         """The operands, with sequences of tensors unpacked, and the static parameters.
 
-        ``given`` is the number of positional arguments; None if all were.
+        ``count`` is the number of positional arguments; None if all were.
         """
         kinds = self.kinds
-        operands = self.spread(values, given)
+        operands = self.spread(values, count)
         return operands, tuple(
-            [x if x.__class__ is kinds[i] else self.static(i, x, given) for i in self.statics for x in (values[i],)]
+            [x if x.__class__ is kinds[i] else self.static(i, x, count) for i in self.statics for x in (values[i],)]
         )
 
-    def spread(self, values: Sequence[Any], given: int | None = None) -> list[Any]:
+    def spread(self, values: Sequence[Any], count: int | None = None) -> list[Any]:
         """The operands, with sequences of tensors unpacked."""
         operands: list[Any] = []
         for i in self.operands:
@@ -282,23 +282,23 @@ class Signature:
             kind = self.kinds[i]
             if kind is Arrays:
                 if isinstance(value, Tensor):
-                    raise self.refusal(i, "tuple of Tensors", value, given)
+                    raise self.refusal(i, "tuple of Tensors", value, count)
                 for x in value:
-                    self.check(i, kind, x, given)
+                    self.check(i, kind, x, count)
                 operands += value
             elif kind is Integer:
-                operands.append(self.integer(i, value, given))
+                operands.append(self.integer(i, value, count))
             else:
                 if not isinstance(value, Tensor) and value is not None:
-                    value = self.check(i, kind, value, given)
+                    value = self.check(i, kind, value, count)
                 elif kind is Number and value is not None:
                     value = value.item()
                 elif value is None and self.defaults[i] is not None:
-                    self.check(i, kind, value, given)
+                    self.check(i, kind, value, count)
                 operands.append(value)
         return operands
 
-    def check(self, i: int, kind: Any, value: Any, given: int | None = None) -> Any:
+    def check(self, i: int, kind: Any, value: Any, count: int | None = None) -> Any:
         """An argument as an operand of its kind."""
         if isinstance(value, Tensor):
             return value
@@ -310,39 +310,39 @@ class Signature:
             if isinstance(value, NUMBERS):
                 number: Any = next(t for t in NUMBERS if isinstance(value, t))
                 return number(value)
-        wanted = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
-        raise self.refusal(i, wanted, value, given)
+        expected = "Number" if kind is Number else "tuple of Tensors" if kind is Arrays else "Tensor"
+        raise self.refusal(i, expected, value, count)
 
-    def static(self, i: int, value: Any, given: int | None = None) -> Any:
+    def static(self, i: int, value: Any, count: int | None = None) -> Any:
         """A static parameter as a hashable value of the annotated type."""
         kind = self.kinds[i]
         if value is not self.defaults[i]:
             if kind is bool and value.__class__ is not bool:
-                raise self.refusal(i, "bool", value, given)
+                raise self.refusal(i, "bool", value, count)
             if kind is int:
-                return self.integer(i, value, given)
+                return self.integer(i, value, count)
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
                     return checked_ints(value, self.name, self.names[i], i + self.first)
                 if not _is_index(value):
-                    raise self.refusal(i, "tuple of ints", value, given)
+                    raise self.refusal(i, "tuple of ints", value, count)
             if isinstance(value, np.ndarray):
-                raise self.refusal(i, "Number", value, given)
+                raise self.refusal(i, "Number", value, count)
         return _static(value, kind)
 
-    def integer(self, i: int, value: Any, given: int | None) -> int:
+    def integer(self, i: int, value: Any, count: int | None) -> int:
         """An argument that must be an integer."""
         if value.__class__ is int:
             return value
         if not _is_index(value):
-            raise self.refusal(i, "int", value, given)
+            raise self.refusal(i, "int", value, count)
         return operator.index(value)
 
-    def refusal(self, i: int, wanted: str, value: Any, given: int | None) -> TypeError:
+    def refusal(self, i: int, expected: str, value: Any, count: int | None) -> TypeError:
         """PyTorch's error for an argument of the wrong type, with its position if it was given by position."""
-        position = f" (position {i + self.first})" if given is None or i < given else ""
+        position = f" (position {i + self.first})" if count is None or i < count else ""
         return TypeError(
-            f"{self.name}(): argument '{self.names[i]}'{position} must be {wanted}, not {type_name(value)}"
+            f"{self.name}(): argument '{self.names[i]}'{position} must be {expected}, not {type_name(value)}"
         )
 
 
@@ -402,19 +402,19 @@ def checked_ints(values: Sequence[Any], function: str, name: str, position: int)
     return tuple(map(int, values))
 
 
-def spread_ints(given: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
+def spread_ints(values: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:
     """Integers given one by one or as a sequence; see ``checked_ints``."""
-    if set(map(type, given)) == {int}:
-        return tuple(given)
-    if len(given) == 1:
-        if isinstance(given[0], tuple | list):
-            return checked_ints(given[0], function, name, position)
-        if not _is_element(given[0], True):
-            wrong = type_name(given[0])
+    if set(map(type, values)) == {int}:
+        return tuple(values)
+    if len(values) == 1:
+        if isinstance(values[0], tuple | list):
+            return checked_ints(values[0], function, name, position)
+        if not _is_element(values[0], True):
+            wrong = type_name(values[0])
             raise TypeError(f"{function}(): argument '{name}' (position {position}) must be tuple of ints, not {wrong}")
-    elif given and not _is_element(given[0], True):
-        raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given")
-    return checked_ints(given, function, name, position)
+    elif values and not _is_element(values[0], True):
+        raise TypeError(f"{function}() takes 1 positional argument but {len(values)} were given")
+    return checked_ints(values, function, name, position)
 
 
 def _spread(value: Any) -> bool:

@@ -52,12 +52,12 @@ from fgrad.torch.ops.table.signature import (
 
 
 class RowOptions(TypedDict, total=False):
-    """What the row of a function says besides what it computes.
+    """The options of a function's row besides what it computes.
 
     Attributes:
-      dispatch: how calls are handed to ``__torch_function__``, where that does not follow from the name.
+      dispatch: how calls are dispatched to ``__torch_function__``, if that does not follow from the name.
       autocast: what ``torch.autocast`` does with the arguments.
-      out: what is accepted as ``out=``, where that does not follow from the operation.
+      out: what is accepted as ``out=``, if that does not follow from the operation.
       foreach: whether ``torch._foreach_*`` has the function and its in-place twin for lists of tensors.
     """
 
@@ -102,7 +102,7 @@ def enter_row(
         public = dispatched(called, public, dispatch, autocast)
     TABLE[called] = Entry(called, public, op, method, inplace, function, **options)
     if method is not None:
-        # methods are entered for ``__torch_function__`` all together, after the last of them
+        # methods are wrapped for ``__torch_function__`` all at once, after the last has been entered
         if dispatch is not None or autocast is not None:
             as_method(of_method(dispatch), autocast)(method)
         put_method(called, method)
@@ -141,7 +141,7 @@ def operation(
     """Enter a function of arrays in the table; returns the function of tensors.
 
     Arguments:
-      node: the name of its ``grad_fn``; a function from (operand types, static parameters) where that depends on them.
+      node: the name of its ``grad_fn``, or a function from (operand types, static parameters) to it.
       name: PyTorch's name, if not the function's.
       error_name: the operation's name in errors, if it is not that of its row.
       promote, strides, single, many: see ``Computing``.
@@ -153,7 +153,7 @@ def operation(
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
-      options: what else its row says: see ``RowOptions``.
+      options: the further options of its row: see ``RowOptions``.
     """
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,8 +185,8 @@ def operation(
         public = _public(called, signature, op, array_function)
         if inplace:
             _enter_twin(called, signature, op, function)
-        own = _public(called, signature.of_method(), op, array_function) if method else None
-        return enter_row(called, public, op, own, inplace, function, **options)
+        bound = _public(called, signature.of_method(), op, array_function) if method else None
+        return enter_row(called, public, op, bound, inplace, function, **options)
 
     return enter
 
@@ -233,8 +233,8 @@ def view(
             _describe(public, called, array_function)
             return public
 
-        own = public_of(signature.of_method()) if method else None
-        return enter_row(called, public_of(signature), op, own, False, function, **options)
+        bound = public_of(signature.of_method()) if method else None
+        return enter_row(called, public_of(signature), op, bound, False, function, **options)
 
     return enter
 
@@ -248,8 +248,8 @@ def composite(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of tensors that is made of other operations.
 
-    A function outside ``torch`` ("nn.functional") stands in the table under its dotted name.  Annotated operands are
-    bound as those of operations: by NumPy's names too, and with PyTorch's errors.
+    A function outside ``torch`` ("nn.functional") has its dotted name in the table.  Annotated operands are bound like
+    those of operations: also by NumPy's names, and with PyTorch's errors.
     """
 
     def enter(public: Callable[..., Any]) -> Callable[..., Any]:
@@ -259,11 +259,11 @@ def composite(
         if in_python:
             # these are Python functions in PyTorch, which do not check their arguments
             signature.kinds = [None if kind in (int, bool) else kind for kind in signature.kinds]
-        own = public
+        bound = public
         if signature.operands or (signature.checked and not in_python):
-            own = _checked(called, signature.of_method(), public)
-            public = _checked(called, signature, public) if function or "." in called else own
-        return enter_row(called, public, None, own if method else None, False, function, **options)
+            bound = _checked(called, signature.of_method(), public)
+            public = _checked(called, signature, public) if function or "." in called else bound
+        return enter_row(called, public, None, bound if method else None, False, function, **options)
 
     return enter
 
@@ -282,14 +282,14 @@ def _checked(called: str, signature: Signature, function: Callable[..., Any]) ->
                 return function(*args)
         elif (*map(type, args), *map(type, kwargs.values()), *kwargs) in bindings:
             return function(*args, **kwargs)
-        given = len(args)
+        positional_count = len(args)
         out = kwargs.pop("out", None) if accepts_out else None
         if out is not None:
             kwargs = with_dtype_of(out, called, _output(called), kwargs)
         values = signature.bind(args, kwargs)
-        operands = signature.spread(values, given)
+        operands = signature.spread(values, positional_count)
         for i in checked:
-            values[i] = signature.static(i, values[i], given)
+            values[i] = signature.static(i, values[i], positional_count)
         if out is None:
             signature.learn(args, kwargs, operands, [values[i] for i in signature.statics])
         count = signature.positional
@@ -308,7 +308,7 @@ def operation_of(public: Callable[..., Any]) -> Operation:
 
 
 def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """The array function as one that takes operands by position and parameters by name."""
+    """The array function, taking operands by position and parameters by name."""
     variadic = [i for i in signature.operands if signature.kinds[i] is Arrays]
     if not variadic:
         names = [signature.names[i] for i in signature.operands]
@@ -349,7 +349,7 @@ def run_into(called: str, op: Operation, operands: Sequence[Any], params: tuple[
 
 
 def _output(called: str) -> Output:
-    """What the row of a function says of outputs."""
+    """What a function accepts as ``out=``, according to its row."""
     return TABLE[called].out if called in TABLE else FROM_OPERATION
 
 
@@ -361,8 +361,8 @@ def writes_out(
     Arguments:
       called: the function's name in errors.
       op: the operation behind it, if it is one.
-      rule: what it accepts as ``out=``, where that does not follow from the operation.
-      forward: the name, in errors, of the kernel that has no derivative with ``out=``, if it is another.
+      rule: what it accepts as ``out=``, if that does not follow from the operation.
+      forward: the name, in errors, of the kernel that has no derivative with ``out=``, if it differs.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -404,7 +404,7 @@ def write_outputs(
     check_outputs(called, rule or _output(called), op, operands, results, outs)
     for target, result in zip(outs, results, strict=True):
         write_out(target, result)
-    # several come back in the function's own named tuple
+    # several are returned in the function's own named tuple
     return return_types.written(returned, outs) if several else out
 
 

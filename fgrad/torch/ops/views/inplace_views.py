@@ -8,7 +8,7 @@ import numpy as np
 from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.as_strided import AS_STRIDED, located, viewed_geometry
+from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
 from fgrad.mutable.operation.operation import node_of
 from fgrad.mutable.operation.views import ViewOperation
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
@@ -78,7 +78,7 @@ def _set_geometry(tensor: Tensor, operation: ViewOperation, params: tuple[Any, .
         elif tensor._view is not None:
             tensor._view.version = tensor._counter.value
     except BaseException:
-        before.put_back()
+        before.restore()
         raise
     for tangent in (tensor._tangents or {}).values():
         _set_geometry(tangent, operation, params, rest)
@@ -150,7 +150,7 @@ def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = 
     """
     base = self._geometry_of()
     offset = base.offset if storage_offset is None else int(storage_offset)
-    start, params = located(base, checked_strided(self, tuple(size), tuple(stride), offset))
+    start, params = split_offset(base, checked_strided(self, tuple(size), tuple(stride), offset))
     return _reshape_inplace(self, _AS_STRIDED, params, start)
 
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, extent
-from fgrad.mutable.operation.as_strided import AS_STRIDED, located, viewed_geometry
+from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.dtypes import int64
@@ -125,7 +125,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type_name(argument)}")
     sizes, strides = checked_ints(size, "as_strided", "size", 2), checked_ints(stride, "as_strided", "stride", 3)
     geometry = checked_strided(input, sizes, strides, offset)
-    start, params = located(base, geometry)
+    start, params = split_offset(base, geometry)
     return apply_view(_AS_STRIDED_VIEW, (input, start), params)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from fgrad.mutable.operation.as_strided import AS_STRIDED_COPY, located
+from fgrad.mutable.operation.as_strided import AS_STRIDED_COPY, split_offset
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -293,7 +293,7 @@ def as_strided_copy(input: Array, size: Any, stride: Any, storage_offset: int | 
             [1, 3]])
     """
     view = as_strided(input.detach(), size, stride, storage_offset)
-    start, params = located(input._geometry_of(), view._geometry_of())
+    start, params = split_offset(input._geometry_of(), view._geometry_of())
     return _AS_STRIDED(out, input, view, start, **dict(zip(AS_STRIDED_COPY.parameters, params, strict=True)))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.as_strided import AS_STRIDED_SCATTER, located
+from fgrad.mutable.operation.as_strided import AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
@@ -129,7 +129,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     offset = base.offset if storage_offset is None else int(storage_offset)
     part = checked_strided(input, tuple(map(int, size)), tuple(map(int, stride)), offset)
     _check(src._type, part.sizes)
-    start, params = located(base, part)
+    start, params = split_offset(base, part)
     return apply(AS_STRIDED_SCATTER, (input, src.to(input._type.dtype), start), params)
 
 

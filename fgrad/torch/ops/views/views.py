@@ -155,16 +155,16 @@ def inferred_shape(shape: Ints, numel: int) -> Ints:
     bad = [n for n in shape if n < -1]
     if bad:
         raise RuntimeError(f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}")
-    known = math.prod([n for n in shape if n != -1])
+    product = math.prod([n for n in shape if n != -1])
     if unknown:
-        if known == 0 and numel == 0:
+        if product == 0 and numel == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
                 "-1 can be any value and is ambiguous"
             )
-        if known and numel % known == 0:
-            return tuple([numel // known if n == -1 else n for n in shape])
-    elif known == numel:
+        if product and numel % product == 0:
+            return tuple([numel // product if n == -1 else n for n in shape])
+    elif product == numel:
         return shape
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
 
@@ -369,15 +369,15 @@ def unflatten(input: Any, dim: int, sizes: Dims) -> Tensor:
         )
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    known = math.prod([n for n in sizes if n != -1])
+    product = math.prod([n for n in sizes if n != -1])
     if -1 in sizes:
-        if known == 0 or shape[dim] % known:
+        if product == 0 or shape[dim] % product:
             raise RuntimeError(
                 f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
                 f"({shape[dim]}) in the input tensor"
             )
-        sizes = tuple([shape[dim] // known if n == -1 else n for n in sizes])
-    elif known != shape[dim]:
+        sizes = tuple([shape[dim] // product if n == -1 else n for n in sizes])
+    elif product != shape[dim]:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) "
             f"in the input tensor"

@@ -32,7 +32,7 @@ def test_what_is_said_of_outputs_can_be_asked(name: str):
     rule = TABLE[name].out
     fields = dict.fromkeys(("want", "got", "c_want", "c_got", "name", "output", "narrow"), "")
     rule.text.format(**fields)
-    assert rule.fits is not None or rule.memory is not None or not rule.taken
+    assert rule.fits is not None or rule.memory is not None or not rule.accepted
 
 
 def test_what_is_handed_over_for_a_method_is_a_method():

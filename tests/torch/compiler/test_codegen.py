@@ -18,10 +18,10 @@ def never_steady(monkeypatch):
     monkeypatch.setattr(steady, "FIRST_CALLS", 1 << 30)
 
 
-def straight(step, *args):
-    """Whether a call of a compiled function would be made by its straight lines."""
-    called = [each for each in programs(step) if each.fitting is not None and each.leaving.run is not None]
-    return any(each.fitting(list(args)) is not None for each in called)
+def uses_generated_code(step, *args):
+    """Whether a call of a compiled function would use its generated code."""
+    called = [each for each in programs(step) if each.fast_guards is not None and each.fast_effects.run is not None]
+    return any(each.fast_guards(list(args)) is not None for each in called)
 
 
 def descent(w=None):
@@ -41,7 +41,7 @@ def test_the_third_call_is_made_by_straight_lines():
     step = torch.compile(program.step)
     for _ in range(4):
         step(*program.batches[0])
-    assert straight(step, *program.batches[0])
+    assert uses_generated_code(step, *program.batches[0])
 
 
 def test_no_signal_is_handled_between_the_first_effect_and_the_last():
@@ -49,7 +49,7 @@ def test_no_signal_is_handled_between_the_first_effect_and_the_last():
     step = torch.compile(program.step)
     for _ in range(4):
         step(*program.batches[0])
-    (leaving,) = [each.leaving for each in programs(step) if each.calls >= 3]
+    (leaving,) = [each.fast_effects for each in programs(step) if each.calls >= 3]
     lines = list(dis.get_instructions(leaving.run))
     stores = [
         i for i, each in enumerate(lines) if each.argval in ("array", "value", "_grad") and "STORE" in each.opname
@@ -103,9 +103,9 @@ def test_memory_that_numpy_looks_at_is_written_by_what_can_take_it_back():
     for _ in range(4):
         compiled(x)
         plain(x)
-    assert straight(compiled, x)
+    assert uses_generated_code(compiled, x)
     shown = w.detach().numpy()
-    assert not straight(compiled, x)
+    assert not uses_generated_code(compiled, x)
     compiled(x)
     plain(x)
     close(shown, v.detach().numpy(), exact=False)
@@ -134,7 +134,7 @@ def test_a_table_with_a_method_of_its_own_is_asked_to_take_its_entries():
     for _ in range(4):
         compiled(torch.ones(2))
     assert next(calls) >= 4 and table["average"].tolist() == [1.875, 1.875]
-    assert not straight(compiled, torch.ones(2))
+    assert not uses_generated_code(compiled, torch.ones(2))
 
 
 def change_data(w, x):
@@ -193,8 +193,8 @@ def test_an_error_before_the_first_effect_leaves_everything_as_it_was(monkeypatc
     x = torch.ones(2)
     for _ in range(4):
         compiled(x)
-    assert straight(compiled, x)
-    (leaving,) = [each.leaving for each in programs(compiled) if each.calls >= 3]
+    assert uses_generated_code(compiled, x)
+    (leaving,) = [each.fast_effects for each in programs(compiled) if each.calls >= 3]
     before = w.tolist(), w.grad, w.grad.tolist(), w._version
     run = leaving.run
     monkeypatch.setattr(leaving, "run", lambda found, outs, runs: run(found, outs[:-1], runs))
@@ -256,8 +256,8 @@ def test_new_tensors_have_all_that_makers_of_tensors_give_them(requires_grad):
     f = torch.compile(lambda x: x * 2)
     written = [f(x) for _ in range(4)][-1]
     (program,) = programs(f)
-    made = program.effects.made[0].make([written._storage.array] * 2, [])
-    assert straight(f, x)
+    made = program.effects.new_tensors[0].make([written._storage.array] * 2, [])
+    assert uses_generated_code(f, x)
     for one, other in (
         (written, made),
         (written._storage, made._storage),

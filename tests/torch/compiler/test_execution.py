@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
-from fgrad.torch.compiler import executed
+from fgrad.torch.compiler import execution
 from tests.torch.compiler.test_compile import programs
 from tests.torch.compiler.test_steady import X, begun, is_steady
 
@@ -275,8 +275,8 @@ def test_a_program_that_needs_more_memory_than_there_is_changes_nothing(monkeypa
         step(torch.ones(1 << 10, 64))
 
     before = w.tolist(), optimizer.state[w]["momentum_buffer"].tolist(), w._version
-    monkeypatch.setattr(executed, "_LITTLE", 1 << 16)
-    monkeypatch.setattr(executed, "room", lambda: 1 << 16)
+    monkeypatch.setattr(execution, "_SMALL", 1 << 16)
+    monkeypatch.setattr(execution, "room", lambda: 1 << 16)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="DefaultCPUAllocator: can't allocate memory: you tried to allocate"):
             step(torch.ones(1 << 10, 64))

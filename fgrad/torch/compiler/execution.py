@@ -1,27 +1,26 @@
-"""XLA's program of a captured call, which takes over the memory of what it overwrites.
+"""The XLA program of a captured call, which reuses the memory of the arrays that it overwrites.
 
 NOTE [Donated arrays]
-A step overwrites its parameters and what its optimiser keeps.  The program is given the memory of their old arrays for
-the new ones, so that no second copy of them is made.  Such an array is gone as soon as the program runs, and two things
-must not happen:
+A step overwrites its parameters and its optimiser's state.  The old arrays are donated to the program, which reuses
+their memory for the new ones.  A donated array is deleted as soon as the program runs, so two things must not happen:
 
-- Somebody else holds it: a tensor that was cloned, a saved value, the user.  Who holds an array is counted
-  (``unshared``), and one with other holders is copied first.  NumPy's views and DLPack's hold the memory, and XLA looks
-  after these itself.
-- The program has run, and a signal comes before its results are where the old arrays were.  So the results go there in
-  one call of C's, from inside of which no function of Python's is called (``Execution.into``).  That holds once JAX has
-  met arguments of such classes under such settings; before, it looks for its program in Python.  Then the call is made
-  in a thread of its own, since signals are handled in the main one only, and is waited for.
+- Something else holds it: a cloned tensor, a saved value, the user.  So the references to each array are counted
+  (``unshared``), and one with other holders is copied first.  NumPy and DLPack views hold the memory, and XLA itself
+  respects these.
+- A signal arrives after the program has run, but before its results have replaced the old arrays.  So both happen in
+  one C call, during which no Python function is called (``Execution.run_into``).  This holds once JAX has seen
+  arguments of these classes under these settings; before, it looks for its program in Python.  Then the call is made in
+  a thread of its own, which is waited for: signals are handled in the main thread only.
 
-A call of which not all values are read from its own last outputs holds views of all arrays while it runs, so that none
-of them is gone: XLA copies them.  Where that happens again and again, because somebody reads gradients after each step,
-the program is compiled once more, and donates nothing.
+A call that does not read all values from its own last outputs holds views of all arrays while it runs, so that none is
+deleted: XLA copies them.  If that happens repeatedly, because gradients are read after each step, the program is
+compiled again, without donation.
 
 NOTE [Out of memory]
-XLA runs out of memory when the donated arrays are gone, and gives arrays that are errors.  But a program says what it
-needs before it runs: beside its inputs the outputs that take over no memory, and one block for all that is between.  So
-one that needs more than can be allocated is refused, in PyTorch's words, while everything is as before the call; a step
-can be tried again with a smaller batch.  A program that needs little is not asked about.
+When XLA runs out of memory the donated arrays are already deleted, and the results are errors.  But the memory that a
+program needs is known before it runs: besides its inputs, the outputs that reuse no memory, and one block of temporary
+memory.  If that cannot be allocated, PyTorch's error is raised while everything is as before the call; so the step can
+be retried with a smaller batch.  Small programs are not checked.
 """
 
 from collections import deque
@@ -39,22 +38,22 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
 from fgrad.mutable.values.capacity import check_room, room
 
-#: a program that needs fewer bytes is not asked whether there are so many
-_LITTLE = 1 << 26
-#: so many calls of a program that donates are worth their copies more than another compilation
+#: programs that need fewer bytes are not checked
+_SMALL = 1 << 26
+#: so many calls with copies cost less than another compilation
 _PATIENCE = 16
-#: the references that are counted of an array in a tuple
-_ALONE = next(map(getrefcount, (np.empty(1),)))
+#: what ``getrefcount`` returns for an array that only a tuple holds
+_TUPLE_REFERENCES = next(map(getrefcount, (np.empty(1),)))
 
 
 class Execution:
-    """A graph as XLA's program.
+    """A graph compiled by XLA.
 
     Arguments:
       graph: what it computes.
-      written: the arrays that it overwrites, each by the input that reads it, or None: their new values are its first
-        outputs.
-      gradients: outputs that are given together, too.
+      written: for each array that it overwrites, the input that reads it, or None; the graph's first outputs are the
+        new values.
+      gradients: outputs that are returned as a group of their own.
     """
 
     def __init__(self, graph: Graph, written: Sequence[int | None] = (), gradients: Sequence[int] = ()):
@@ -74,15 +73,15 @@ class Execution:
         self._donating: _Compiled = self._keeping
         if written:
             self._donating = _Compiled(jit(run, donate_argnums=(0,), keep_unused=True), wide)
-        #: so many calls more copy what they are given, before the program is compiled once more for such calls
+        #: how many more calls copy their arguments, before the program is compiled without donation
         self._patience: int = _PATIENCE if written else 0
-        places = {output: i for i, output in enumerate((*range(count), *gradients, *rest))}
-        self._flat: Sequence[int] = [places[i] for i in range(len(graph.outputs))]
-        #: the places of outputs among those that are not given together
+        indices = {output: i for i, output in enumerate((*range(count), *gradients, *rest))}
+        self._flat: Sequence[int] = [indices[i] for i in range(len(graph.outputs))]
+        #: the indices of the other outputs in their group
         self.rest: dict[int, int] = {output: i for i, output in enumerate(rest)}
 
     def __call__(self, written: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for arrays that stay as they are, and that one other holds each.
+        """The outputs for arrays that are not overwritten, each with one other holder.
 
         Raises:
           RuntimeError: it needs more memory than there is.
@@ -94,28 +93,28 @@ class Execution:
         outs: deque[Any] = deque(maxlen=1)
         written = self.unshared(written, 1)
         views = [np.asarray(x) for x in written]
-        self.into(outs, 0, written, others)
+        self.run_into(outs, 0, written, others)
         del views
         return self.flat(outs[0][0])
 
     def flat(self, outs: Sequence[Sequence[Any]]) -> Sequence[Any]:
-        """What ``into`` gives as the outputs of the graph."""
+        """The groups of outputs in the order of the graph's outputs."""
         written, gradients, rest = outs
         both = (*written, *gradients, *rest)
         return [both[i] for i in self._flat] if gradients else both
 
     def unshared(self, arrays: Sequence[Any], holders: int = 0) -> Sequence[Any]:
-        """Arrays that a tuple and so many others hold; copies of those that anybody else holds too."""
+        """A tuple of arrays; those with more than so many other holders are copied."""
         counts = [*map(getrefcount, arrays)]
-        if max(counts, default=0) <= _ALONE + holders and all(map(is_array, arrays)):
+        if max(counts, default=0) <= _TUPLE_REFERENCES + holders and all(map(is_array, arrays)):
             return arrays
-        return self._donating.call(_copies, arrays, counts, _ALONE + holders)
+        return self._donating.call(_copies, arrays, counts, _TUPLE_REFERENCES + holders)
 
-    def into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
-        """Run, and put what it gives into ``latest``, with a number: both are done or, where a signal comes, neither.
+    def run_into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
+        """Run, and append the outputs, with a number, to ``latest``; if a signal interrupts, neither happens.
 
-        It gives the new values of the written arrays, the gradients, and the rest.  The written arrays are gone then,
-        but for those of which somebody holds a view.
+        The outputs are the new values of the written arrays, the gradients, and the others.  The written arrays are
+        deleted, except those with views.
 
         Raises:
           RuntimeError: it needs more memory than there is; nothing has changed.
@@ -131,37 +130,37 @@ class Execution:
 
 
 class _Compiled:
-    """A function under ``jit``, and what it needs.
+    """A function under ``jit``, and the memory it needs.
 
     Attributes:
-      call: calls a function with the types that JAX has to have for it.
+      call: calls a function under the x64 setting that it needs.
     """
 
     def __init__(self, function: Any, wide: bool):
         self.function: Any = function
         self.call: Callable[..., Any] = with_x64 if wide else _called
-        #: in bytes, by the settings and the classes of the arguments
+        #: bytes, by JAX's settings and the classes of the arguments
         self._needs: dict[Any, int] = {}
 
     def check(self, written: Sequence[Any], others: Sequence[Any]) -> bool:
-        """Whether it was checked with arguments of such classes under such settings before.
+        """Check that there is enough memory; returns whether that was done before for such arguments and settings.
 
         Raises:
-          RuntimeError: it needs more memory than there is once the calls before have ended (NOTE [Out of memory]).
+          RuntimeError: there is not, even after earlier calls have ended (NOTE [Out of memory]).
         """
-        met = _settings(), *map(type, others)
-        known = self._needs.get(met)
-        need = self.call(self._need, written, others) if known is None else known
-        if need > _LITTLE and need > room():
+        key = _settings(), *map(type, others)
+        cached = self._needs.get(key)
+        need = self.call(self._need, written, others) if cached is None else cached
+        if need > _SMALL and need > room():
             jax.block_until_ready(written)
             check_room(need, room())
-        self._needs[met] = need
-        return known is not None
+        self._needs[key] = need
+        return cached is not None
 
     def _need(self, written: Sequence[Any], others: Sequence[Any]) -> int:
-        """How many bytes it allocates when it runs; it is compiled for that, and JAX keeps what it has compiled."""
+        """How many bytes it allocates when it runs; this compiles it, and JAX caches the program."""
         sizes = self.function.lower(written, others).compile().memory_analysis()
-        if sizes is None:  # this back end does not say
+        if sizes is None:  # unknown for this back end
             return 0
         return sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
 
@@ -176,16 +175,16 @@ def _copies(arrays: Sequence[Any], counts: Sequence[int], most: int) -> Sequence
 
 
 def _settings() -> Any:
-    """JAX's settings of this thread, which another one does not have."""
+    """JAX's thread-local settings."""
     config: Any = jax.config
     return config.jax_enable_x64, config.jax_default_device, config.jax_default_matmul_precision
 
 
 def _uninterrupted(function: Callable[[], Any]) -> None:
-    """Call a function where no signal is handled, with JAX's settings of this thread.
+    """Call a function in a thread, where no signal is handled, with this thread's JAX settings.
 
     Raises:
-      BaseException: what it raises.
+      BaseException: whatever the function raises.
     """
     wide, device, precision = _settings()
     errors: list[BaseException] = []
@@ -199,15 +198,15 @@ def _uninterrupted(function: Callable[[], Any]) -> None:
 
     thread = Thread(target=run, name="fgrad runs")
     thread.start()
-    _ended(thread)
+    _join(thread)
     if errors:
         raise errors.pop()
 
 
-def _ended(thread: Thread) -> None:
+def _join(thread: Thread) -> None:
     """Wait for a thread, through signals too."""
     try:
         thread.join()
     except BaseException:
-        _ended(thread)
+        _join(thread)
         raise

@@ -1,4 +1,4 @@
-"""The world of a function: what is found, under which names, and how it is put back."""
+"""What a function can reach: which objects are found, under which names, and how they are restored."""
 
 import functools
 from collections import deque
@@ -6,12 +6,12 @@ from collections import deque
 from attrs import define
 
 import fgrad.torch as torch
-from fgrad.mutable.capture.world import World, roots_of
-from fgrad.torch.compiler.reached import world_of
+from fgrad.mutable.capture.snapshot import Snapshot, roots_of
+from fgrad.torch.compiler.reachable import snapshot_of
 
 
 def paths(function, *args):
-    return {place.path for place in world_of(function, args, {}).tensors.values()}
+    return {location.path for location in snapshot_of(function, args, {}).tensors.values()}
 
 
 def test_closures_containers_and_objects_are_gone_through():
@@ -58,16 +58,16 @@ def test_gradients_and_bases_are_found():
 
 def test_what_is_changed_is_seen_and_put_back():
     held = {"numbers": [1, 2], "set": {1}, "tensor": torch.ones(1)}
-    world = World().walk(roots_of(lambda: held))
-    assert not list(world.changed())
+    snapshot = Snapshot().walk(roots_of(lambda: held))
+    assert not list(snapshot.changed())
     held["numbers"].append(3)
     held["set"].add(2)
     held["new"] = 1
     held["tensor"].requires_grad = True
-    assert len(list(world.changed())) == 4
-    world.put_back()
+    assert len(list(snapshot.changed())) == 4
+    snapshot.restore()
     assert held["numbers"] == [1, 2] and held["set"] == {1} and list(held) == ["numbers", "set", "tensor"]
-    assert not held["tensor"].requires_grad and not list(world.changed())
+    assert not held["tensor"].requires_grad and not list(snapshot.changed())
 
 
 def test_an_optimisers_state_has_the_names_of_parameters():
@@ -75,13 +75,13 @@ def test_an_optimisers_state_has_the_names_of_parameters():
     optimizer = torch.optim.Adam([{"params": [model.weight]}, {"params": [model.bias]}])
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
-    found = world_of(lambda: (model, optimizer), (), {}).tensors.values()
-    keys = {place.path: place.keys for place in found}
+    found = snapshot_of(lambda: (model, optimizer), (), {}).tensors.values()
+    keys = {location.path: location.keys for location in found}
     assert keys["optimizer.state['bias'].exp_avg"] == ("optimizer", "state", 1, "exp_avg")
     assert keys["model.weight"] == ("model", "weight") and keys["model.weight.grad"] == ("grad", "model", "weight")
 
 
 def test_a_module_in_a_module_keeps_the_outermost_name():
     net = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False)))
-    (place,) = world_of(lambda: net, (), {}).tensors.values()
-    assert place.path == "net.0.0.weight" and place.keys == ("net", "0.0.weight")
+    (location,) = snapshot_of(lambda: net, (), {}).tensors.values()
+    assert location.path == "net.0.0.weight" and location.keys == ("net", "0.0.weight")

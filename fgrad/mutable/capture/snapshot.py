@@ -1,0 +1,404 @@
+"""A snapshot of what a function can reach: tensors and generators under the user's names, and the objects around them.
+
+NOTE [What a function can reach]
+A function of tensors has more inputs than its arguments: parameters of modules, an optimiser's state, ``.grad``.  They
+are reached through its closure, its globals and ``self``.  A walk goes from there through modules, optimisers,
+containers and the user's objects.  It finds the tensors and names them, and copies each container on the way (such as
+an object's ``__dict__``), so that changes by the function can be detected and undone.  A second walk, after the
+function has run, shows what the function created.
+
+Methods and other attributes of the user's classes are found by name: a function may use those that are mentioned by
+some function found so far.  Three kinds are mentioned nowhere, because Python or a library calls them: operators,
+overrides of a library class's attributes, and the constructors of classes that the function can name.
+
+A class can list its objects' children, under names of its own, in ``CHILDREN``.  A tensor that the walk does not find
+(one that only a library holds) is lifted when an operation reads it; all it lacks is a name.
+"""
+
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from attrs import define, field, frozen
+
+from fgrad.mutable.capture.mentions import Mentions
+from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
+from fgrad.mutable.tensor.tensor import FIELDS, Tensor
+
+#: larger containers are not walked: they hold data, not state
+LARGEST = 10_000
+#: packages whose objects hold none of the user's tensors
+FOREIGN = ("builtins", "jax", "jaxlib", "numpy", "threading", "fgrad.mutable", "fgrad.graph", "fgrad.run", "logging")
+_FOREIGN = tuple([f"{module}." for module in FOREIGN])
+
+
+@frozen
+class Location:
+    """The path of an object as the user would write it, and its keys in a tree of state."""
+
+    path: str
+    keys: tuple[Any, ...]
+
+    def attribute(self, name: str) -> "Location":
+        return Location(f"{self.path}.{name}" if self.path else name, (*self.keys, name))
+
+    def item(self, key: Any) -> "Location":
+        key_text = repr(key) if id(key.__class__) in _PLAIN else type(key).__name__
+        return Location(f"{self.path}[{key_text}]", (*self.keys, key))
+
+
+Children = Callable[["Snapshot", Any, Location], Iterable[tuple[Location, Any]]]
+#: the functions that list the children of a class's objects
+CHILDREN: dict[type, Children] = {}
+#: classes whose objects are walked after all others
+VISITED_LAST: set[type] = set()
+#: classes of random generators
+GENERATOR_TYPES: set[type] = set()
+
+
+@define(eq=False)
+class Snapshot:
+    """What can be reached from some roots, and the contents of all containers at that time."""
+
+    tensors: dict[Tensor, Location] = field(factory=dict)
+    generators: dict[Any, Location] = field(factory=dict)
+    #: each visited container, by id, with a copy of its contents
+    containers: dict[int, tuple[Any, Any]] = field(factory=dict)
+    #: the ids of the containers that outlive a call
+    persistent: set[int] = field(factory=set)
+    #: the ids of the containers among the arguments: each call has its own
+    argument_containers: set[int] = field(factory=set)
+    #: the ids of the tensors held by something other than a tensor
+    held_tensors: set[int] = field(factory=set)
+    #: the visited objects, by id
+    objects: dict[int, tuple[Location, Any]] = field(factory=dict)
+    #: the variables that functions mention: scope, name and value
+    variables: dict[tuple[int, str], tuple[Any, str, Any]] = field(factory=dict)
+    #: the names that functions read as attributes, and those they only call
+    read: set[str] = field(factory=set)
+    called: set[str] = field(factory=set)
+    #: by id, the user's classes whose attributes some function may use, and those it may instantiate
+    classes: dict[int, type] = field(factory=dict)
+    instantiable: dict[int, type] = field(factory=dict)
+    #: by id, classes with those of their bases that are the user's
+    _user_bases: dict[int, tuple[type, list[type]]] = field(factory=dict)
+    #: the entry of ``CHILDREN`` that applies to a class, by its id
+    _child_listers: dict[int, Children | None] = field(factory=dict)
+    #: the objects of the user's classes, with their classes
+    instances: list[tuple[Any, type]] = field(factory=list)
+    #: each view's creation reason, and the version at which its node was valid
+    views: dict[Any, tuple[str, int]] = field(factory=dict)
+
+    def walk(self, roots: Iterable[tuple[Location, Any]]) -> "Snapshot":
+        """Visit everything that can be reached from the roots."""
+        late: list[tuple[Location, Any]] = []
+        self._walk(roots, late)
+        while late:
+            location, value = late.pop(0)
+            self._walk([*self.children(value, location)], late)
+        while methods := self._class_attributes():
+            self.walk(methods)
+        return self
+
+    def _class_attributes(self) -> list[tuple[Location, Any]]:
+        """The unvisited attributes of the user's classes that the functions found so far may use."""
+        attributes: list[tuple[Location, Any]] = []
+        for cls in list(self.classes.values()):
+            namespace = ClassAttributes(cls)
+            for name, value in vars(cls).items():
+                if (id(cls), name) not in self.variables and self._may_be_used(cls, name, value):
+                    self.variables[id(cls), name] = namespace, name, value
+                    if isinstance(value, Tensor):
+                        self.held_tensors.add(id(value))
+                    attributes.append((Location(f"{cls.__name__}.{name}", (cls.__name__, name)), _function_of(value)))
+        return attributes
+
+    def _may_be_used(self, cls: type, name: str, value: Any) -> bool:
+        """Whether an attribute of a class may be used."""
+        if name in self.read or (name in self.called and not _is_data(value)):
+            return True
+        if name.startswith("__") and name.endswith("__"):
+            is_used = id(cls) in self.instantiable if name in _CONSTRUCTORS else name not in _IGNORED
+            return is_used and isinstance(_function_of(value), FunctionType)
+        return any(name in vars(base) for base in cls.__mro__ if _is_library_or_stdlib(base.__module__))
+
+    def _user_classes(self, cls: type) -> list[type]:
+        """Those of a class and its bases that are the user's."""
+        cached = self._user_bases.get(id(cls))
+        if cached is None:
+            cached = self._user_bases[id(cls)] = (
+                cls,
+                [base for base in cls.__mro__ if not _is_library_or_stdlib(base.__module__)],
+            )
+        return cached[1]
+
+    def _note_classes(self, value: Any) -> list[type]:
+        """Note the user's classes of an object (for a class: its own and its metaclass's), and return the object's."""
+        user_classes = self._user_classes(type(value))
+        self.classes.update([(id(base), base) for base in user_classes])
+        if isinstance(value, type):
+            bases = [(id(base), base) for base in self._user_classes(value)]
+            self.classes.update(bases)
+            self.instantiable.update(bases)
+        elif user_classes and not isinstance(value, Tensor):
+            self.instances.append((value, type(value)))
+        return user_classes
+
+    def _walk(self, roots: Iterable[tuple[Location, Any]], late: list[tuple[Location, Any]]) -> None:
+        stack: list[tuple[Any, Iterator[tuple[Location, Any]]]] = [(None, iter(roots))]
+        while stack:
+            holder, entries = stack[-1]
+            entry = next(entries, None)
+            if entry is None:
+                stack.pop()
+                continue
+            location, value = entry
+            if isinstance(value, Tensor) and holder is not None and not isinstance(holder, Tensor):
+                self.held_tensors.add(id(value))
+            if id(value.__class__) in _PLAIN or id(value) in self.objects:
+                continue
+            self.objects[id(value)] = location, value
+            if id(value.__class__) in _PLAIN_CONTAINERS and not value:
+                self.track(value)  # most of these are a module's tables of hooks
+            elif isinstance(value, tuple(VISITED_LAST)):
+                late.append(entry)
+            else:
+                stack.append((value, iter([*self.children(value, location)])))
+
+    def children(self, value: Any, location: Location) -> Iterable[tuple[Location, Any]]:
+        """What an object holds, with locations."""
+        user_classes = self._note_classes(value)
+        if isinstance(value, Tensor):
+            return self._tensor_children(value, location)
+        if isinstance(value, tuple(GENERATOR_TYPES)):
+            self.generators.setdefault(value, location)
+            return ()
+        list_children = self._child_lister(type(value))
+        if list_children is not None:
+            return list_children(self, value, location)
+        if isinstance(value, dict | list | tuple | set | frozenset | deque):
+            items: list[tuple[Location, Any]] = []
+            if len(value) <= LARGEST:
+                entries = dict.items(self.track(value)) if isinstance(value, dict) else enumerate(self.track(value))
+                items = [(location.item(k), v) for k, v in entries]
+            return [*items, *self.attributes(value, location)] if user_classes else items
+        if isinstance(value, FunctionType):
+            self.note_variables(value)
+            attributes = self.attributes(value, location) if vars(value) and not is_foreign(value.__module__) else []
+            return [*roots_of(value), *attributes]
+        if isinstance(value, MethodType):
+            self.note_variables(value)
+            return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
+        if isinstance(value, partial):
+            return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
+        if isinstance(value, type | ModuleType) or is_foreign(type(value).__module__):
+            return ()
+        return self.attributes(value, location)
+
+    def _child_lister(self, cls: type) -> Children | None:
+        """The function that lists the children of a class's objects, if there is one."""
+        if id(cls) not in self._child_listers:  # the id stays valid: ``_user_bases`` holds the class
+            listers = {id(known): children for known, children in CHILDREN.items()}
+            self._child_listers[id(cls)] = next(
+                (listers[id(base)] for base in cls.__mro__ if id(base) in listers), None
+            )
+        return self._child_listers[id(cls)]
+
+    def attributes(
+        self, value: Any, location: Location, excluding: Iterable[str] = (), namespace: dict[str, Any] | None = None
+    ) -> list[tuple[Location, Any]]:
+        """The attributes of an object: those in ``namespace``, or else in its ``__dict__``, and its slots."""
+        namespace = getattr(value, "__dict__", None) if namespace is None else namespace
+        attributes = dict(self.track(namespace)) if isinstance(namespace, dict) else {}
+        if slots := Slots.of(value):
+            attributes.update(self.track(slots).items())
+        return [(location.attribute(k), v) for k, v in attributes.items() if k not in excluding]
+
+    def _tensor_children(self, tensor: Tensor, location: Location) -> list[tuple[Location, Any]]:
+        self.tensors.setdefault(tensor, location)
+        if tensor._owner is not None:
+            tensor._owner.release()  # this stores the gradient in its field
+        self.track(vars(tensor))
+        children: list[tuple[Location, Any]] = []
+        if tensor._grad is not None:
+            children.append((Location(f"{location.path}.grad", ("grad", *location.keys)), tensor._grad))
+        if tensor._view is not None:
+            self.views[tensor._view] = tensor._view.creation, tensor._view.version
+            children.append((location.attribute("_base"), tensor._view.base))
+        return children + [(location.attribute(k), v) for k, v in vars(tensor).items() if k not in FIELDS]
+
+    def track(self, container: Any) -> Any:
+        """Copy a container, to detect later changes; returns the container."""
+        key = id(container.object) if isinstance(container, Slots) else id(container)
+        if key not in self.containers and isinstance(container, dict | list | set | deque | Slots):
+            self.containers[key] = container, _copied(container)
+        return container
+
+    def note_variables(self, function: Any) -> None:
+        """Note the values of the variables that a function mentions."""
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, FunctionType) or is_foreign(function.__module__):
+            return
+        variables: list[tuple[Any, str]] = []
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            variables.append((Variable(cell), ""))
+            if name == "__class__" and "" in Variable(cell):  # used by ``super()``, which instantiates nothing
+                self.classes.update([(id(base), base) for base in self._user_classes(cell.cell_contents)])
+        parts = Parts(function)
+        variables += [
+            (parts, part) for part in ("__code__", "__defaults__", "__kwdefaults__") if parts[part] is not None
+        ]
+        mentions = Mentions.of(function.__code__)
+        self.read |= mentions.read
+        self.called |= mentions.called
+        variables += [(function.__globals__, name) for name in mentions.names]
+        for _, module in _user_modules(function):
+            namespace = vars(module)
+            variables += [(namespace, name) for name in mentions.names if name in namespace]
+        for scope, name in variables:
+            value = scope.get(name, MISSING)
+            if value is not MISSING and not isinstance(value, ModuleType):
+                self.variables.setdefault((id(getattr(scope, "owner", scope)), name), (scope, name, value))
+
+    def rebound(self) -> Iterator[tuple[Any, str, Any]]:
+        """The variables that have been rebound, with their old values."""
+        for scope, name, value in self.variables.values():
+            if scope.get(name, MISSING) is not value:
+                yield scope, name, value
+
+    def changed(self) -> Iterator[tuple[Any, Any]]:
+        """The containers that have changed, with their old contents."""
+        for container, before in self.containers.values():
+            if not is_unchanged(container, before):
+                yield container, before
+
+    def restore(self) -> None:
+        """Restore all containers and variables."""
+        for scope, name, value in self.rebound():
+            scope[name] = value
+        for view, (creation, version) in self.views.items():
+            view.creation, view.version = creation, version
+        for container, before in self.changed():
+            if isinstance(container, list | deque):
+                container.clear()
+                container.extend(before)
+            else:
+                container.clear()
+                container.update(before)
+        changes.attributes = changes.fields = object()
+
+
+#: ids, since a class need not have a hash
+_PLAIN = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))
+_PLAIN_CONTAINERS = frozenset(map(id, (dict, list, set, OrderedDict, NotedDict, NotedOrderedDict)))
+
+
+def _copied(container: Any) -> Any:
+    if isinstance(container, dict | Slots):
+        return dict(container.items())
+    return set(container) if isinstance(container, set) else list(container)
+
+
+def is_unchanged(container: Any, before: Any) -> bool:
+    """Whether a container still holds the same objects, in the same order."""
+    if len(container) != len(before):
+        return False
+    if isinstance(container, set):
+        return container == before
+    if isinstance(container, dict | Slots):
+        old = list(before.items())
+        return all(k is a and v is b for (k, v), (a, b) in zip(container.items(), old, strict=True))
+    return all(a is b for a, b in zip(container, before, strict=True))
+
+
+def is_foreign(module: str | None) -> bool:
+    """Whether the objects of a module's classes hold nothing of the user's."""
+    return module is None or f"{module}.".startswith(_FOREIGN)
+
+
+def roots_of(function: Any) -> list[tuple[Location, Any]]:
+    """What a function can reach by name: its closure, the globals it mentions, its defaults, and ``self``."""
+    if isinstance(function, MethodType):
+        return [(Location("self", ("self",)), function.__self__), *roots_of(function.__func__)]
+    if not isinstance(function, FunctionType):
+        return [(Location(_class_name(function), (_class_name(function),)), function)]
+    if is_foreign(function.__module__):
+        return []
+    roots: list[tuple[Location, Any]] = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            if name != "__class__":
+                roots.append((Location(name, (name,)), cell.cell_contents))
+        except ValueError:  # not bound yet
+            continue
+    scope, names = function.__globals__, Mentions.of(function.__code__).names
+    variables = [(name, scope[name]) for name in names if name in scope]
+    roots += [(Location(name, (name,)), value) for name, value in variables if not isinstance(value, ModuleType)]
+    for path, module in _user_modules(function):
+        namespace = vars(module)
+        roots += [(Location(f"{path}.{k}", (path, k)), namespace[k]) for k in names if k in namespace]
+    defaults = zip(reversed(_arguments(function.__code__)), reversed(function.__defaults__ or ()), strict=False)
+    for name, value in chain(defaults, (function.__kwdefaults__ or {}).items()):
+        roots.append((Location(name, (name,)), value))
+    return [*roots, *_wrapped(function)]
+
+
+def _wrapped(function: Any) -> list[tuple[Location, Any]]:
+    inner = getattr(function, "__wrapped__", None)
+    return [] if inner is None else roots_of(inner)
+
+
+def _class_name(value: Any) -> str:
+    return type(value).__name__.lower()
+
+
+def _arguments(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount]
+
+
+def _user_modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
+    """The user's modules that a function mentions or imports, and those reachable as their attributes."""
+    mentions = Mentions.of(function.__code__)
+    names = mentions.names
+    modules: dict[int, tuple[str, ModuleType]] = {}
+    queue: list[tuple[str, Any]] = [(name, function.__globals__.get(name)) for name in names]
+    queue += [(name, sys.modules.get(name)) for name in mentions.imported]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    queue += [(name, Variable(cell).get("", None)) for name, cell in cells]
+    while queue:
+        path, module = queue.pop()
+        if isinstance(module, ModuleType) and id(module) not in modules and not _is_library(module.__name__):
+            modules[id(module)] = path, module
+            queue += [(f"{path}.{name}", vars(module)[name]) for name in names if name in vars(module)]
+    return list(modules.values())
+
+
+def _is_library(module: str | None) -> bool:
+    return is_foreign(module) or module.partition(".")[0] == "fgrad"  # type: ignore[union-attr]
+
+
+def _is_library_or_stdlib(module: str | None) -> bool:
+    """Whether a module belongs to a library or to Python."""
+    return _is_library(module) or module.partition(".")[0] in sys.stdlib_module_names  # type: ignore[union-attr]
+
+
+#: methods that construct an object, and those that are not followed
+_CONSTRUCTORS = frozenset(("__init__", "__new__", "__post_init__"))
+_IGNORED = frozenset(("__repr__", "__str__", "__init_subclass__"))
+
+
+def _is_data(value: Any) -> bool:
+    """Whether an attribute of a class is neither a function nor a wrapper of one."""
+    return not callable(value) and not hasattr(type(value), "__get__")
+
+
+def _function_of(value: Any) -> Any:
+    """The function that a property, a static method or a class method wraps; any other attribute itself."""
+    if isinstance(value, property):
+        return value.fget
+    return value.__func__ if isinstance(value, staticmethod | classmethod) else value

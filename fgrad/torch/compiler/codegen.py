@@ -1,0 +1,302 @@
+"""The guards, reads and effects of a compiled call as generated straight-line Python.
+
+NOTE [Generated code]
+A step with 200 parameters checks 400 tensors before its program runs and writes as many afterwards.  Looping over
+tables takes longer than the work itself, so the functions here are generated, with one line for each tensor.
+
+- ``FastGuards`` checks what ``Guards.match`` checks, and returns the tensors of a call.  A fixed tensor usually still
+  has the storage of the last call, and then most of its signature cannot have changed: type and strides follow from the
+  storage and the geometry; only of a view is the shape of its memory checked, which a resize changes.  If a storage
+  differs or any line fails, the full guards decide.
+- ``FastEffects`` makes the new tensors first.  The lines after that only load and store, and no signal is handled
+  there (NOTE [Signals]): all effects are applied, or none.  Where a store would call a Python function (memory exported
+  to NumPy, a container with its own ``__setitem__``), ``Effects.apply`` is used, which can undo everything.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from fgrad.graph.source import function_of
+from fgrad.mutable.tensor.changes import changes
+from fgrad.mutable.tensor.node import copy_node
+from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
+from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler.effects import Constant, Effects, ExternalRef, NewRef, NewTensor, Tree, Value, note_writes
+from fgrad.torch.compiler.external_tensors import Access
+from fgrad.torch.compiler.guards import Guards
+
+Lines = list[str]
+
+
+class Scope(dict[str, Any]):
+    """The globals of a generated function: objects by name."""
+
+    def name(self, value: Any) -> str:
+        """A name for an object, or its literal."""
+        if value is None or value is True or value is False or value.__class__ is int:
+            return repr(value)
+        name = f"c{len(self)}"
+        self[name] = value
+        return name
+
+
+def _unpacked(prefix: str, count: int, of: str) -> Lines:
+    names = [f"{prefix}{i}" for i in range(count)]
+    return [f"    [{', '.join(names)}] = {of}"] if names else []
+
+
+class FastGuards:
+    """Returns the tensors of a call if they match the recorded ones, or None if ``Guards.match`` has to decide.
+
+    Attributes:
+      fixed, others: the indices of the fixed tensors, and of the others.
+      indices: the indices of all tensors that are checked and returned.
+      storages: the storages of the fixed tensors when the full guards were last checked.
+      first: for each of these storages, by id, the first tensor that has it.
+      shared: which of the others share memory, as encoded by ``sharing``.
+      run: the generated function.
+    """
+
+    def __init__(self, effects: Effects, guards: Guards, excluding: Collection[int] = ()):
+        accesses, excluded = effects.external.accesses, set(excluding)
+        self.indices: list[int] = [i for i in range(len(accesses)) if i not in excluded]
+        self.fixed: list[int] = [i for i in self.indices if accesses[i][0] == "fixed"]
+        self.others: list[int] = [i for i in self.indices if accesses[i][0] != "fixed"]
+        self._excluded = excluding
+        self.storages: list[Any] = []
+        self.first: dict[int, int] = {}
+        self.shared: list[int] = []
+        self.run: Callable[..., Any] = _guard_code(effects, guards, self.fixed, self.others)
+
+    def remember(self, tensors: Sequence[Tensor]) -> None:
+        """Remember the storages of tensors that match."""
+        self.storages = [tensors[i]._storage for i in self.fixed]
+        self.first = {}
+        for i in (*self.fixed, *self._excluded):
+            self.first.setdefault(id(tensors[i]._storage), i)
+        self.shared = self.sharing([tensors[i]._storage for i in self.others])
+
+    def sharing(self, storages: Sequence[Storage]) -> list[int]:
+        """A number for each storage of the others; equal for equal storages."""
+        first, others = self.first, dict[int, int]()
+        return [first[k] if (k := id(s)) in first else others.setdefault(k, -i) for i, s in enumerate(storages, 1)]
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor] | None:
+        return self.run(self, arguments)
+
+
+def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: Sequence[int]) -> Callable[..., Any]:
+    external = effects.external
+    written = {at for at, _ in effects.writes}
+    checked_gradients = {at for kind, at in external.accesses if kind == "gradient"}  # checked as tensors of their own
+    scope = Scope(fixed=[external.tensors[i] for i in fixed], classes=[guards.tensors[i][7] for i in fixed])
+    lines = ["def run(self, arguments):", *_unpacked("a", len(external.arguments), "arguments")]
+    lines.append("    if [*map(type, fixed)] != classes: return None")
+    lines += [f"    [{', '.join([f't{i}' for i in fixed])}] = fixed"] if fixed else []
+    lines += [f"    [{', '.join([f'k{i}' for i in fixed])}] = self.storages"] if fixed else []
+    checked_indices = sorted((*fixed, *others))
+    for i in checked_indices:
+        (kind, at), signature = external.accesses[i], guards.tensors[i]
+        type, geometry, strides, home, shape, requires_grad, is_leaf, cls, inference, hooks, base, gradient = signature
+        if kind != "fixed":
+            lines.append(f"    t{i} = {_access_expression((kind, at), scope)}")
+        if kind == "fixed":
+            checks = [f"(s := t{i}._storage) is not k{i}"]
+        else:
+            checks = [f"t{i}.__class__ is not {scope.name(cls)}"]
+            checks += [
+                f"(s{i} := t{i}._storage).strides {_is_not(strides, scope)}",
+                f"t{i}._type is not {scope.name(type)}",
+            ]
+            checks.append(f"t{i}._inference is not {inference}")
+        if kind != "fixed" or not base:
+            checks.append(f"t{i}._view is {'not ' * base}None")
+        storage = "s" if kind == "fixed" else f"s{i}"
+        if geometry is not None or home is not None:
+            checks.append(f"{storage}.array.shape != {scope.name(shape)}")
+        checks.append(f"{storage}.home {_is_not(home, scope)}")
+        checks.append(f"t{i}._geometry {_is_not(geometry, scope)}")
+        checks.append(f"{'not ' * requires_grad}t{i}._requires_grad")
+        checks.append(f"t{i}._node is {'not ' * is_leaf}None")
+        checks += [] if hooks else [f"t{i}._tensor_hooks", f"t{i}._post_accumulate_grad_hooks"]
+        if gradient is None:
+            checks.append(f"t{i}._grad is not None")
+        elif i not in checked_gradients:
+            check = f"(g := t{i}._grad).__class__ is not {scope.name(gradient[0])}"
+            checks += [check, f"{'not ' * gradient[1]}g._requires_grad"]
+        if i in written:
+            checks.append(f"{storage}.memory is not None")
+        lines.append(f"    if {' or '.join(checks)}: return None")
+    lines += [
+        f"    if {_access_expression(access, scope)} is not t{at}: return None" for access, at in external.aliases
+    ]
+    if guards.tensor_attributes:
+        marked = ", ".join([f"t{i}" for i in range(len(external.accesses))])
+        lines.append(f"    if not {scope.name(guards.attributes_hold)}([{marked}]): return None")
+    if others:
+        lines.append(f"    if self.sharing([{', '.join([f's{i}' for i in others])}]) != self.shared: return None")
+    lines.append(f"    return [{', '.join([f't{i}' for i in checked_indices])}]")
+    return function_of(lines, scope, "compiled call")
+
+
+def _access_expression(access: Access, scope: Scope) -> str:
+    """The expression for a tensor that is not fixed."""
+    kind, at = access
+    if kind == "argument":
+        return f"a{at}"
+    if kind == "entry":
+        return f"{scope.name(at[0])}.get({scope.name(at[1])}, None)"
+    return f"t{at}._grad" if kind == "gradient" else f"t{at}._view.base"
+
+
+def _is_not(value: Any, scope: Scope) -> str:
+    return "is not None" if value is None else f"!= {scope.name(value)}"
+
+
+def reader(cells: Sequence[int | Callable[[Any], Any]], tensors: int) -> Callable[[Sequence[Tensor], Any], list[Any]]:
+    """A function that reads the inputs of a program: the arrays of tensors, by index, and results of functions."""
+    scope = Scope()
+    lines = ["def run(found, drawn):", *_unpacked("t", tensors, "found")]
+    read = [f"t{x}._storage.array" if isinstance(x, int) else f"{scope.name(x)}(drawn)" for x in cells]
+    return function_of([*lines, f"    return [{', '.join(read)}]"], scope, "compiled call")
+
+
+class FastEffects:
+    """Applies the effects of a call; ``run`` is None where ``Effects.apply`` has to do it."""
+
+    def __init__(self, effects: Effects, outputs: int):
+        self.effects = effects
+        self.repeated: list[RepeatedWrites] = [_NO_WRITES] * len(effects.counts)
+        self.run: Callable[..., Any] | None = _effect_code(effects, outputs) if is_plain(effects) else None
+
+    def __call__(self, tensors: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+        run = self.run
+        return self.effects.apply(tensors, outs) if run is None else run(tensors, outs, self.repeated)
+
+    def attribute_versions(self, tensors: Sequence[Tensor]) -> None:
+        """Make the counters of a call attribute their next versions to it."""
+        for i, (at, delta, writes) in enumerate(self.effects.counts):
+            if is_uniform(delta, writes) and tensors[at]._counter.writes is not self.repeated[i]:
+                _attribute_versions(self.repeated, i, tensors[at]._counter, writes[0])
+
+
+def is_plain(effects: Effects) -> bool:
+    """Whether setting the fields and entries calls no Python function."""
+    classes = effects.external.classes
+    return all(
+        classes[at].__setattr__ is object.__setattr__ and getattr(classes[at], name) in (None, False)
+        for at, name, _ in effects.fields
+    ) and all(
+        type(container).__setitem__ in (dict.__setitem__, OrderedDict.__setitem__) and key.__class__ in (str, int)
+        for container, key, _ in effects.entries
+    )
+
+
+def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
+    scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
+    scope |= {"copied": copy_node, "begin": _attribute_versions, "note": note_writes, "changes": changes}
+    lines = ["def run(found, outs, runs):"]
+    lines += _unpacked("t", len(effects.external.tensors), "found")
+    lines += _unpacked("o", outputs, "outs")
+    lines += _unpacked("r", len(effects.counts), "runs")
+    for i, each in enumerate(effects.new_tensors):
+        lines += _creation_lines(i, each, scope)
+    alike = [is_uniform(delta, writes) for _, delta, writes in effects.counts]
+    for i, (at, _, writes) in enumerate(effects.counts):
+        if alike[i]:
+            lines.append(
+                f"    if t{at}._counter.writes is not r{i}: begin(runs, {i}, t{at}._counter, {scope.name(writes[0])})"
+            )
+    # releasing calls many functions: see NOTE [Owned tensors]
+    for at, _ in effects.writes:
+        lines.append(f"    if t{at}._storage.__class__ is not Storage: t{at}._storage.settle()")
+    for at, *_ in effects.counts:
+        lines.append(f"    if t{at}._counter.__class__ is not VersionCounter: t{at}._counter.settle()")
+    noted = ["attributes"] * bool(effects.entries) + ["fields"] * bool(effects.fields)
+    lines += ["    now = new(object)"] if noted else []
+    # from here on nothing is called
+    lines += [f"    t{at}._storage.array = o{output}" for at, output in effects.writes]
+    lines += [f"    t{at}._counter.value += {delta}" for at, delta, _ in effects.counts]
+    lines += [f"    t{at}.{name} = {_expression(value, scope)}" for at, name, value in effects.fields]
+    lines += [f"    {scope.name(into)}[{key!r}] = {_expression(value, scope)}" for into, key, value in effects.entries]
+    lines += [f"    changes.{kind} = now" for kind in noted]
+    # until here
+    for i, (at, delta, writes) in enumerate(effects.counts):
+        if not alike[i]:
+            lines.append(f"    note(t{at}._counter, {delta}, {scope.name(writes)})")
+    lines.append(f"    made = [{', '.join([f'g{i}' for i in range(len(effects.new_tensors))])}]")
+    lines.append(f"    return made, {_expression(effects.result, scope)}")
+    return function_of(lines, scope, "compiled call")
+
+
+def result_maker(
+    effects: Effects, scope: Scope, indices: Sequence[int], excluding: Collection[int], outputs: Mapping[int, int]
+) -> Callable[..., Any]:
+    """A function that makes a call's new tensors, except some, and returns its result, from some tensors and outputs.
+
+    The other tensors that the result may contain are in the scope.
+    """
+    scope |= {"Storage": Storage, "VersionCounter": VersionCounter, "Tensor": Tensor, "new": object.__new__}
+    scope["copied"] = copy_node
+    lines = ["def run(found, outs):"]
+    lines += [f"    [{', '.join([f't{i}' for i in indices])}] = found"] if indices else []
+    for i, new in enumerate(effects.new_tensors):
+        if i not in excluding:
+            lines += [] if new.output is None else [f"    o{new.output} = outs[{outputs[new.output]}]"]
+            lines += _creation_lines(i, new, scope)
+    return function_of([*lines, f"    return {_expression(effects.result, scope)}"], scope, "compiled call")
+
+
+def _creation_lines(i: int, new: NewTensor, scope: Scope) -> Lines:
+    """The lines that make a new tensor, as ``NewTensor.make`` does."""
+    like = new.like
+    lines = [f"    g{i} = new(Tensor)"]
+    if new.storage is None:
+        lines += [f"    g{i}._storage = s = new(Storage)", f"    s.array = o{new.output}"]
+        lines += [
+            f"    s.strides = {scope.name(like._storage.strides)}",
+            f"    s.dtype = {scope.name(like._type.dtype)}",
+        ]
+        lines.append("    s.home = s.memory = None")
+    else:
+        lines.append(f"    g{i}._storage = g{new.storage}._storage")
+    lines.append(f"    g{i}._type = {scope.name(like._type)}")
+    if new.counter is None:
+        lines += [f"    g{i}._counter = c = new(VersionCounter)", f"    c.value = {like._counter.value}"]
+        lines.append("    c.writes = None")
+    else:
+        lines.append(f"    g{i}._counter = g{new.counter}._counter")
+    lines.append(f"    g{i}._geometry = g{i}._node = g{i}._view = g{i}._origin = None")
+    lines.append(f"    g{i}._requires_grad, g{i}._inference = {like._requires_grad}, False")
+    if like._node is not None:
+        lines.append(f"    g{i}._node = copied({scope.name(like._node)})")
+        lines.append(f"    g{i}._output_nr = {like._output_nr}")
+    return lines
+
+
+def is_uniform(delta: int, writes: Sequence[Write]) -> bool:
+    """Whether all versions that a call counts have equal writes."""
+    return len(writes) == delta > 0 and len({write._replace(version=0) for write in writes}) == 1
+
+
+#: the writes of no counter
+_NO_WRITES = RepeatedWrites(Write(0, "", None, ""), ())
+
+
+def _attribute_versions(repeated: list[RepeatedWrites], index: int, counter: VersionCounter, write: Write) -> None:
+    """Attribute a counter's versions to a compiled call from now on."""
+    counter.writes = repeated[index] = RepeatedWrites(write._replace(version=counter.value + 1), counter.last_writes())
+
+
+def _expression(value: Value, scope: Scope) -> str:
+    match value:
+        case ExternalRef(number):
+            return f"t{number}"
+        case NewRef(index):
+            return f"g{index}"
+        case Constant(held):
+            return scope.name(held)
+        case Tree():
+            leaves = f"[{', '.join([_expression(leaf, scope) for leaf in value.leaves])}]"
+            return f"{scope.name(value.put_together)}({leaves})"
