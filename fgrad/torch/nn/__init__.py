@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fgrad.torch.nn import (
         attention as attention,
         clip as clip,
+        common_types as common_types,
         functional as functional,
         grad as grad,
         init as init,
@@ -34,8 +35,8 @@ else:
     __getattr__, __dir__ = submodules(
         __name__,
         {
-            __name__: "attention clip functional grad init modules one_dnn packing parallel parameter recurrence "
-            "recurrent_functions reduction utils vectors",
+            __name__: "attention clip common_types functional grad init modules one_dnn packing parallel parameter "
+            "recurrence recurrent_functions reduction utils vectors",
             f"{__name__}.modules": "CELU ELU GELU GLU GRU LSTM RNN SELU AdaptiveAvgPool1d AdaptiveAvgPool2d "
             "AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
             "AlphaDropout AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d BCELoss BCEWithLogitsLoss "
