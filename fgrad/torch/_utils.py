@@ -3,6 +3,7 @@
 Source: `torch._utils <https://github.com/pytorch/pytorch/blob/main/torch/_utils.py>`_.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,24 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor, of_class
 from fgrad.torch import ops
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.pickle_memory import look_at
+
+
+def _get_available_device_type() -> None:
+    """The kind of accelerator: none."""
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module of a kind of device.
+
+    Raises:
+      RuntimeError: there is none.
+    """
+    module = getattr(sys.modules["fgrad.torch"], device_type, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return module
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:

@@ -26,6 +26,8 @@ from fgrad.torch.version import __version__
 
 _HERE = "fgrad.torch"
 _THERE = "torch"
+#: packages of a PyTorch, and what they are here
+_PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch"}
 
 
 class _Loader:
@@ -55,17 +57,18 @@ class _Torch(Distribution):
 
 
 class _Finder:
-    """Finds ``torch.nn`` where ``fgrad.torch.nn`` is."""
+    """Finds ``torch.nn`` where ``fgrad.torch.nn`` is, and ``functorch``, which comes with PyTorch."""
 
     def __init__(self) -> None:
         #: the package's own spec, while it is replaced
         self.replaced: ModuleSpec | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not (name == _THERE or name.startswith(f"{_THERE}.")):
+        package, dot, inner = name.partition(".")
+        if package not in _PACKAGES:
             return None
         try:
-            return _spec(name, import_at_first_use(_HERE + name.removeprefix(_THERE)))
+            return _spec(name, import_at_first_use(_PACKAGES[package] + dot + inner))
         except ModuleNotFoundError:
             # no other finder may look: an installed PyTorch must not be mixed in
             raise ModuleNotFoundError(
@@ -101,6 +104,11 @@ class Installation:
 _finder = _Finder()
 
 
+def _imported() -> list[str]:
+    """The modules of a PyTorch that are imported."""
+    return [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]
+
+
 def install() -> Installation:
     """Make ``import torch`` mean ``fgrad.torch`` from here on, in this process.
 
@@ -114,7 +122,7 @@ def install() -> Installation:
     present = sys.modules.get(_THERE)
     if present is here:
         return Installation()
-    if present is not None or any(name.startswith(f"{_THERE}.") for name in sys.modules):
+    if present is not None or _imported():
         where = getattr(present, "__file__", None) or "somewhere"
         raise RuntimeError(
             f"fgrad.torch.install: another torch is imported in this process, from {where}, and what uses it would "
@@ -133,7 +141,7 @@ def uninstall() -> None:
     here = sys.modules[_HERE]
     if sys.modules.get(_THERE) is not here:
         return
-    for name in [each for each in sys.modules if each == _THERE or each.startswith(f"{_THERE}.")]:
+    for name in _imported():
         del sys.modules[name]
     sys.meta_path.remove(_finder)  # type: ignore[arg-type]
     here.__name__ = _HERE

@@ -12,12 +12,12 @@ HERE = "fgrad.torch."
 
 #: by module, below ``torch``, the names that are refused: classes begin with a capital letter
 REFUSED = {
-    "": "Event PyTorchFileReader Stream SymBool SymFloat SymInt TensorType empty_quantized "
+    "": "DeviceObjType Event PyTorchFileReader ScriptModule Stream SymBool SymFloat SymInt TensorType empty_quantized "
     "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel "
     "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
     "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
     "sparse_csr_tensor sspaddmm",
-    "_C": "_ExcludeDispatchKeyGuard",
+    "_C": "Graph Value _ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
     "_grad_increment_nesting _grad_decrement_nesting peek_interpreter_stack",
@@ -26,14 +26,15 @@ REFUSED = {
     "_custom_ops": "custom_op impl impl_abstract",
     "_dynamo": "OptimizedModule explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
-    "_functorch": "",
+    "_functorch": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
+    "make_functional_with_buffers",
     "_functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
     "make_functional make_functional_with_buffers vjp vmap",
     "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
     "_functorch.python_key": "make_fx",
     "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
     "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
-    "_guards": "detect_fake_mode",
+    "_guards": "TracingContext detect_fake_mode",
     "_higher_order_ops": "cond scan while_loop",
     "_higher_order_ops.cond": "cond",
     "_inductor": "",
@@ -49,12 +50,13 @@ REFUSED = {
     "max_memory_reserved memory_allocated memory_reserved memory_stats reset_peak_memory_stats set_device_index "
     "set_stream",
     "ao": "",
-    "autograd.profiler": "profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
+    "autograd.profiler": "EventList profile emit_nvtx emit_itt EnforceUnique KinetoStepTracker",
     "autograd.profiler_util": "EventList FunctionEvent FunctionEventAvg Interval Kernel MemRecordsAcc _format_time",
     "backends.quantized": "",
     "cpu": "Event Stream current_stream",
     "cuda": "BFloat16Tensor BoolTensor ByteTensor CUDAGraph CUDAPluggableAllocator CharTensor DoubleTensor Event "
-    "ExternalStream FloatTensor HalfTensor IntTensor LongTensor MemPool ShortTensor Stream caching_allocator_alloc "
+    "ExternalStream FloatTensor HalfTensor IntTensor LongTensor MemPool ShortTensor Stream StreamContext "
+    "caching_allocator_alloc "
     "caching_allocator_delete can_device_access_peer current_blas_handle current_stream default_stream "
     "get_device_properties get_rng_state get_sync_debug_mode graph graph_pool_handle initial_seed ipc_collect "
     "is_current_stream_capturing make_graphed_callables mem_get_info memory_snapshot memory_summary "
@@ -77,25 +79,29 @@ REFUSED = {
     "distributed.algorithms._checkpoint": "",
     "distributed.algorithms._checkpoint.checkpoint_wrapper": "CheckpointImpl CheckpointWrapper checkpoint_wrapper "
     "apply_activation_checkpointing",
-    "distributed.algorithms.ddp_comm_hooks": "default_hooks powerSGD_hook",
+    "distributed.algorithms.ddp_comm_hooks": "default_hooks post_localSGD_hook powerSGD_hook",
     "distributed.algorithms.join": "Join Joinable JoinHook",
     "distributed.autograd": "DistAutogradContext context get_gradients backward",
-    "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
+    "distributed.checkpoint": "FileSystemReader FileSystemWriter load load_state_dict save save_state_dict",
     "distributed.checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
     "distributed.checkpoint.format_utils": "dcp_to_torch_save",
     "distributed.checkpoint.state_dict": "StateDictOptions get_model_state_dict get_optimizer_state_dict "
     "set_model_state_dict set_optimizer_state_dict",
+    "distributed.constants": "",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
     "distributed.elastic": "",
     "distributed.elastic.multiprocessing": "",
     "distributed.elastic.multiprocessing.errors": "ChildFailedError record",
     "distributed.fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullStateDictConfig "
     "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardingStrategy StateDictType "
-    "fully_shard",
+    "OptimStateKeyType fully_shard",
+    "distributed.fsdp.api": "FullOptimStateDictConfig FullStateDictConfig ShardedOptimStateDictConfig "
+    "ShardedStateDictConfig StateDictType",
     "distributed.fsdp.fully_sharded_data_parallel": "FullyShardedDataParallel StateDictType ShardingStrategy "
     "FullOptimStateDictConfig FullStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig",
     "distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
-    "distributed.fsdp.wrap": "size_based_auto_wrap_policy transformer_auto_wrap_policy",
+    "distributed.fsdp.wrap": "ModuleWrapPolicy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
+    "transformer_auto_wrap_policy",
     "distributed.launch": "main",
     "distributed.nn": "RemoteModule",
     "distributed.nn.functional": "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce "
@@ -116,6 +122,7 @@ REFUSED = {
     "fx.node": "Node",
     "fx.proxy": "Proxy",
     "hub": "download_url_to_file help list load load_state_dict_from_url tqdm",
+    "library": "Library define fallthrough_kernel get_ctx impl opcheck register_torch_dispatch triton_op wrap_triton",
     "monitor": "Aggregation Event Stat TensorboardEventHandler log_event register_event_handler",
     "mps": "Event compile_shader current_allocated_memory driver_allocated_memory empty_cache get_rng_state "
     "recommended_max_memory set_per_process_memory_fraction set_rng_state synchronize",
@@ -124,17 +131,18 @@ REFUSED = {
     "nested._internal.nested_tensor": "NestedTensor ViewNestedFromBuffer _tensor_symint_registry buffer_from_jagged",
     "nested._internal.ops": "extract_kwargs",
     "nn.quantized": "BatchNorm2d Conv2d FloatFunctional Linear QFunctional",
-    "nn.attention.flex_attention": "BlockMask create_block_mask create_mask flex_attention",
+    "nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask create_mask flex_attention",
     "onnx": "ExportOptions export",
     "onnx.symbolic_opset11": "",
     "package": "PackageExporter PackageImporter",
-    "profiler": "profile schedule tensorboard_trace_handler ExecutionTraceObserver",
+    "profiler": "ProfilerAction profile schedule tensorboard_trace_handler ExecutionTraceObserver",
     "quantization.observer": "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver PerChannelMinMaxObserver",
     "quantization.qconfig": "QConfig",
     "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
     "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
     "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
     "utils._device": "",
+    "nn.utils._named_member_accessor": "NamedMemberAccessor swap_tensor",
     "utils._mode_utils": "no_dispatch",
     "utils._python_dispatch": "TorchDispatchMode",
     "utils.bundled_inputs": "augment_model_with_bundled_inputs",

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
+from datetime import timedelta
 from enum import Enum
 from functools import wraps
 from importlib.machinery import ModuleSpec
@@ -21,7 +22,9 @@ from urllib.parse import urlparse
 from fgrad.deferred import deferred
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.saved import SavedTensor
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.refused import HERE, REFUSED, refusal, refused
+from fgrad.torch.trees import flatten, unflatten
 
 
 def _same(value: Any) -> Any:
@@ -115,6 +118,11 @@ def _hub_folder() -> str:
     return str(Path(home) / "hub")
 
 
+def _transform(name: str) -> Any:
+    """What ``torch.func`` has."""
+    return getattr(importlib.import_module(HERE + "func"), name)
+
+
 def _by_device_and_type(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
     """Lists of tensors, grouped by device and dtype of the first list's."""
     groups: dict[Any, list[int]] = {}
@@ -161,12 +169,17 @@ WORKING: dict[str, dict[str, Any]] = {
     },
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
-                "reset": _none, "allow_in_graph": _same, "graph_break": _none, "mark_dynamic": _none},
+                "assume_constant_result": _same, "mark_static_address": _none, "reset": _none, "allow_in_graph": _same,
+                "graph_break": _none, "mark_dynamic": _none},
+    "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": _Nothing},
     "_dynamo.utils": {"is_compile_supported": _never},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
     "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
     "_subclasses.fake_tensor": {"is_fake": _never},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
+    "_functorch": {"__getattr__": _transform},
+    "_functorch.vmap": {"Tensor": Tensor, "tree_flatten": flatten, "tree_unflatten": unflatten},
+    "_guards": {"active_fake_mode": _none},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
     "cuda": {
@@ -206,6 +219,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "barrier": _none,
         "destroy_process_group": _none,
     },
+    "distributed.constants": {"default_pg_timeout": timedelta(minutes=30)},
     "distributed.autograd": {"is_available": _never},
     "distributed.rpc": {"is_available": _never},
     "fx": {"wrap": _same},
@@ -213,10 +227,11 @@ WORKING: dict[str, dict[str, Any]] = {
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "get_dir": _hub_folder, "urlparse": urlparse,
             "_get_torch_home": lambda: str(Path(_hub_folder()).parent)},
     "mps": {"is_available": _never, "device_count": _number(0), "manual_seed": _none, "seed": _none},
+    "nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
     "mtia": {"is_available": _never, "device_count": _number(0)},
     "onnx": {"is_in_onnx_export": _never, "register_custom_op_symbolic": _none},
     "onnx.symbolic_helper": {"parse_args": lambda *kinds: _same},
-    "profiler": {"ProfilerActivity": ProfilerActivity},
+    "profiler": {"ProfilerActivity": ProfilerActivity, "kineto_available": _never},
     "utils._contextlib": {"_DecoratorContextManager": _DecoratorContextManager},
     "utils._device": {"DeviceContext": _on_device},
     "utils._foreach_utils": {

@@ -36,10 +36,10 @@ def register(cls: Any, flatten_fn: Any, unflatten_fn: Any) -> None:
     NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
 
 
-register(tuple, lambda tree: (tree, None), lambda children, context: tuple(children))
+register(tuple, lambda tree: (list(tree), None), lambda children, context: tuple(children))
 register(list, lambda tree: (tree, None), lambda children, context: list(children))
 register(deque, lambda tree: (list(tree), tree.maxlen), lambda children, context: deque(children, maxlen=context))
-register(namedtuple, lambda tree: (tree, type(tree)), lambda children, context: context(*children))
+register(namedtuple, lambda tree: (list(tree), type(tree)), lambda children, context: context(*children))
 for _cls in (dict, OrderedDict):
     register(
         _cls,

@@ -42,10 +42,19 @@ except ModuleNotFoundError as error:
     assert "fgrad.torch has nothing of that name" in str(error)
 else:
     raise AssertionError
+import functorch
+from functorch import vmap, make_functional
+assert functorch is ours._functorch and vmap is ours.func.vmap
+try:
+    from functorch import dim
+except ImportError as error:
+    assert "cannot import name 'dim'" in str(error)
+else:
+    raise AssertionError
 ours.install()
 ours.uninstall()
 assert (ours.__name__, ours.__spec__) == before
-assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
+assert not any(name.partition(".")[0] in ("torch", "functorch") for name in sys.modules)
 with ours.install():
     import torch.fft
     assert torch.ones(2).sum().item() == 2.0

@@ -168,6 +168,34 @@ def test_operators_are_pytorchs(case):
     agree(case, torch)
 
 
+@pytest.mark.parametrize("t", [ours, torch])
+def test_a_schema_is_written_instead_of_inferred(t):
+    def scaled(x, factors=(1.0, 2.0), *, add=None):
+        return [x * factor + add for factor in factors], x.sum()
+
+    written = "(Tensor x, float[] factors=[1.0, 2.0], *, int? add=None) -> (Tensor[], Tensor)"
+    op = t.library.custom_op("library_test::scaled", scaled, mutates_args=(), schema=written)
+    (once, twice), total = op(t.ones(2), add=3)
+    assert (once.tolist(), twice.tolist(), total.item()) == ([4.0, 4.0], [5.0, 5.0], 2.0)
+
+
+@pytest.mark.parametrize("t", [ours, torch])
+def test_an_operator_with_a_written_schema_writes_its_argument(t):
+    def raised(x):
+        x.add_(1)
+
+    op = t.library.custom_op("library_test::raised", raised, mutates_args="x", schema="(Tensor(a!) x) -> ()")
+    x = t.zeros(2)
+    op(x)
+    assert x.tolist() == [1.0, 1.0] and x._version == 2
+
+
+@pytest.mark.parametrize("wrong", ["Tensor x -> Tensor", "(Tensor) -> Tensor"])
+def test_what_is_no_schema(wrong):
+    with pytest.raises(RuntimeError, match="in a schema is written as|a schema is written as"):
+        ours.library.custom_op("library_test::wrong", len, mutates_args=(), schema=wrong)
+
+
 def test_an_argument_that_is_returned_is_refused():
     made = ours.library.custom_op("fgrad_tests::same", _function(ours, {}, lambda x, k, s: x), mutates_args=())
     with pytest.raises(RuntimeError, match="may not alias any inputs"):

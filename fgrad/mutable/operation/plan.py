@@ -129,12 +129,12 @@ class Plan:
         """The pull-back, worked out."""
         return with_x64(_pullback, self.graph, wrt, self.inexact, self.reads_outputs, self.kept)
 
-    def recomputing_pullback(self, wanted: tuple[int, ...]) -> Pullback:
-        """The pull-back that reads no output, but computes what it needs of them again."""
-        pullback = self._recomputing.get(wanted)
+    def recomputing_pullback(self, wrt: tuple[int, ...]) -> Pullback:
+        """The pull-back that reads no output, but recomputes what it needs of them."""
+        pullback = self._recomputing.get(wrt)
         if pullback is None:
-            pullback = with_x64(_pullback, self.graph, wanted, self.inexact, False, self.kept)
-            self._recomputing[wanted] = pullback
+            pullback = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.kept)
+            self._recomputing[wrt] = pullback
         return pullback
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:

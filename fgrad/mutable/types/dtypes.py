@@ -57,12 +57,17 @@ class dtype:
         """The NumPy type of arrays that hold such elements (``bfloat16`` is an extension type of NumPy's).
 
         Raises:
-          TypeError: for ``torch.complex32``, which neither NumPy nor JAX can hold.
+          TypeError: for ``torch.complex32``, which neither NumPy nor JAX can hold, and for types of 8 bits.
 
         >>> import fgrad.torch as torch
         >>> torch.int16.numpy, torch.bfloat16.numpy
         (dtype('int16'), dtype(bfloat16))
         """
+        if self in FLOAT8:
+            raise TypeError(
+                f"A tensor of {self} cannot be made here: the types of 8 bits are there by name and have limits, but "
+                "PyTorch's conversions to them are not implemented.\nWay out: use torch.bfloat16 or torch.float16."
+            )
         if self._numpy is None:
             raise TypeError(
                 f"A tensor of {self} cannot be made here: JAX has no arrays of half-precision complex numbers.\n"
@@ -79,7 +84,7 @@ class dtype:
         ('bf16', 'b8')
         """
         kind = "bf" if self.name == "bfloat16" else self.name[0]
-        return f"{kind}{8 * self.itemsize}"
+        return f"{kind}{8 * self.itemsize}{self.name.partition('_')[2]}"
 
     def to_real(self) -> "dtype":
         """The type of the real and imaginary parts; a type that is not complex is returned as it is.
@@ -107,7 +112,7 @@ class dtype:
         return _COMPLEX[self]
 
 
-def _define(name: str, scalar_name: str, held_as: Any) -> dtype:
+def _define(name: str, scalar_name: str, held_as: Any, itemsize: int = 0) -> dtype:
     array_type = None if held_as is None else np.dtype(held_as)
     is_complex = name.startswith("complex")
     new = object.__new__(dtype)
@@ -116,8 +121,8 @@ def _define(name: str, scalar_name: str, held_as: Any) -> dtype:
         scalar_name=scalar_name,
         is_floating_point="float" in name,
         is_complex=is_complex,
-        is_signed=not name.startswith(("uint", "bool")),
-        itemsize=4 if array_type is None else array_type.itemsize,
+        is_signed=not name.startswith(("uint", "bool", "float8_e8m0fnu")),
+        itemsize=itemsize if array_type is None else array_type.itemsize,
         numpy=array_type,
     )
     return new
@@ -137,7 +142,7 @@ bfloat16: dtype = _define("bfloat16", "BFloat16", jnp.bfloat16)
 float32: dtype = _define("float32", "Float", np.float32)
 float64: dtype = _define("float64", "Double", np.float64)
 #: exists by name, since promotion can lead to it, but no tensor can have it
-complex32: dtype = _define("complex32", "ComplexHalf", None)
+complex32: dtype = _define("complex32", "ComplexHalf", None, itemsize=4)
 complex64: dtype = _define("complex64", "ComplexFloat", np.complex64)
 complex128: dtype = _define("complex128", "ComplexDouble", np.complex128)
 
@@ -146,9 +151,15 @@ ALL = (
     *(float16, bfloat16, float32, float64, complex32, complex64, complex128),
 )
 
+#: known by name, since libraries compare with them and ask for their limits, but no tensor can have them
+FLOAT8 = tuple(
+    _define(f"float8_{kind}", f"Float8_{kind}", None, itemsize=1)
+    for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+)
+
 #: every name under which ``torch`` has a dtype
 NAMES: Mapping[str, dtype] = MappingProxyType(
-    {each.name: each for each in ALL}
+    {each.name: each for each in (*ALL, *FLOAT8)}
     | {"half": float16, "float": float32, "double": float64, "chalf": complex32, "cfloat": complex64}
     | {"cdouble": complex128, "short": int16, "int": int32, "long": int64}
 )

@@ -55,7 +55,7 @@ class finfo:
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
         real = element.to_real()
-        facts = jnp.finfo(real.numpy)
+        facts = jnp.finfo(real.name)
         self.__attrs_init__(  # type: ignore[attr-defined]
             bits=8 * real.itemsize,
             eps=float(facts.eps),

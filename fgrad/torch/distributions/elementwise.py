@@ -79,6 +79,12 @@ class PowerTransform(Transform):
     inverse_shape = forward_shape
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """The logistic function, kept away from 0 and 1; libraries import it by PyTorch's private name."""
+    limits = finfo(x.dtype)
+    return ops.sigmoid(x).clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
 class SigmoidTransform(Transform):
     """The logistic function.
 
@@ -96,8 +102,7 @@ class SigmoidTransform(Transform):
     __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
-        limits = finfo(x.dtype)
-        return ops.sigmoid(x).clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         limits = finfo(y.dtype)

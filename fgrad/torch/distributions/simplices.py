@@ -7,6 +7,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
+from fgrad.torch.distributions.elementwise import _clipped_sigmoid
 from fgrad.torch.distributions.transform import Transform
 from fgrad.torch.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
 from fgrad.torch.linalg import cholesky
@@ -68,7 +69,7 @@ class StickBreakingTransform(Transform):
         return ops.arange(n, 0, -1, dtype=x.dtype).log()
 
     def _call(self, x: Tensor) -> Tensor:
-        shares = ops.sigmoid(x - self._offset(x))
+        shares = _clipped_sigmoid(x - self._offset(x))
         remaining = (1 - shares).cumprod(-1)
         return functional.pad(shares, [0, 1], value=1) * functional.pad(remaining, [1, 0], value=1)
 

@@ -9,6 +9,7 @@ from fgrad.torch.distributions.elementwise import (
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
+    _clipped_sigmoid as _clipped_sigmoid,
 )
 from fgrad.torch.distributions.parts import CatTransform, StackTransform
 from fgrad.torch.distributions.simplices import (

@@ -1,6 +1,6 @@
 """``torch.library``: user-defined operators, see ``custom_op``.
 
-PyTorch's dispatcher (``Library``, ``define``, ``impl``) is not supported.
+PyTorch's dispatcher (``Library``, ``define``, ``impl``) is not supported; its names can be imported.
 
 Source: `torch.library <https://docs.pytorch.org/docs/stable/library.html>`_.
 """
@@ -8,6 +8,7 @@ Source: `torch.library <https://docs.pytorch.org/docs/stable/library.html>`_.
 from typing import TYPE_CHECKING
 
 from fgrad.deferred import deferred
+from fgrad.torch.stand_ins import names
 
 if TYPE_CHECKING:
     from fgrad.torch.library import registering as registering, schema as schema
@@ -29,6 +30,8 @@ else:
             f"{__name__}.schema": "infer_schema",
         },
     )
+
+globals().update(names("library"))
 
 __all__ = [
     "CustomOpDef", "custom_op", "infer_schema", "register_autograd", "register_fake", "register_kernel",

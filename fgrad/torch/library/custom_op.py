@@ -17,6 +17,7 @@ from fgrad.seam import here
 from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
 from fgrad.torch.library.schema import Schema, schema_of
+from fgrad.torch.library.written import read_schema
 
 #: the operators by name
 OPERATORS: dict[str, "CustomOpDef"] = {}
@@ -339,14 +340,18 @@ def custom_op(
     *,
     mutates_args: str | Iterable[str],
     device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
 ) -> Any:
     """Make an opaque operator of a function.
 
     Arguments:
       name: as "namespace::name"; the operator is also ``torch.ops.namespace.name``.
-      fn: the function, whose parameters and result are annotated; without it, a decorator is returned.
+      fn: the function, whose parameters and result are annotated unless there is a ``schema``; without it, a decorator
+        is returned.
       mutates_args: the names of the arguments that it writes, or "unknown".
       device_types: the device types that it is for, all if None.
+      schema: the types of parameters and results, as ``"(Tensor x, int n) -> Tensor"``; inferred from annotations if
+        None.
 
     Raises:
       ValueError: an annotation is missing or not supported.
@@ -363,9 +368,9 @@ def custom_op(
     """
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
-        schema = schema_of(function, mutates_args)
+        signature = schema_of(function, mutates_args) if schema is None else read_schema(schema)
         namespace, short_name = name.split("::")
-        definition = CustomOpDef(namespace, short_name, schema, function)
+        definition = CustomOpDef(namespace, short_name, signature, function)
         _register(definition)
         return definition
 

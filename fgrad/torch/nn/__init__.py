@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fgrad.torch.nn import (
         attention as attention,
         clip as clip,
+        common_types as common_types,
         functional as functional,
         grad as grad,
         init as init,
@@ -36,8 +37,8 @@ else:
     __getattr__, __dir__ = submodules(
         __name__,
         {
-            __name__: "attention clip functional grad init modules one_dnn packing parallel parameter recurrence "
-            "recurrent_functions reduction utils vectors",
+            __name__: "attention clip common_types functional grad init modules one_dnn packing parallel parameter "
+            "recurrence recurrent_functions reduction utils vectors",
             **{f"{__name__}.modules.{file}": names for file, names in _LAYERS.items()},
             f"{__name__}.parallel": "DataParallel",
             f"{__name__}.parameter": "Buffer Parameter UninitializedBuffer UninitializedParameter",

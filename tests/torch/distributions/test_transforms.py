@@ -24,6 +24,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "abs": (lambda t: t.distributions.AbsTransform(), VECTOR),
     "softmax": (lambda t: t.distributions.SoftmaxTransform(), VECTOR),
     "stick-breaking": (lambda t: t.distributions.StickBreakingTransform(), MATRIX),
+    "stick-breaking, at its ends": (lambda t: t.distributions.StickBreakingTransform(), [[99.0, -99.0, 0.5]]),
     "lower Cholesky": (lambda t: t.distributions.LowerCholeskyTransform(), MATRIX),
     "positive definite": (lambda t: t.distributions.PositiveDefiniteTransform(), MATRIX),
     "correlation Cholesky": (lambda t: t.distributions.CorrCholeskyTransform(), VECTOR),

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import importlib
 import itertools
 import subprocess
 import sys
@@ -202,6 +203,29 @@ COLLATED: list[tuple[str, Callable[[Any], Any]]] = [
 @pytest.mark.parametrize(("name", "batch"), COLLATED)
 def test_default_collate(name: str, batch: Callable[[Any], Any]):
     agree(Case(name, lambda t: of(t).default_collate(batch(t))), torch)
+
+
+def test_functions_for_types_of_samples():
+    """Libraries enter types of their own in the map, or give one."""
+
+    def collate(t):
+        functions = importlib.import_module(f"{t.__name__}.utils.data._utils.collate")
+
+        class Reading(float):
+            pass
+
+        def joined(batch, *, collate_fn_map=None):
+            return sum(batch)
+
+        found = functions.collate([{"a": Reading(1.5)}, {"a": Reading(2.0)}], collate_fn_map={Reading: joined})
+        functions.default_collate_fn_map[Reading] = joined
+        try:
+            by_default = functions.default_collate([(Reading(1.0), 1.0), (Reading(4.0), 2.0)])
+        finally:
+            del functions.default_collate_fn_map[Reading]
+        return found["a"], by_default, functions.default_collate([Reading(1.0)])
+
+    agree(Case("functions for types", collate), torch)
 
 
 @pytest.mark.parametrize(("name", "batch"), [each for each in COLLATED if each[0] != "words in arrays"])

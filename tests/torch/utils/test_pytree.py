@@ -22,6 +22,41 @@ def test_leaves_and_back():
     assert list(pytree.tree_iter([1, [2]])) == pytree.arg_tree_leaves(1, key=[2])
 
 
+def test_how_containers_are_flattened_has_names():
+    """Libraries register containers of their own with them."""
+
+    class Links(list):
+        pass
+
+    pytree.register_pytree_node(Links, pytree._list_flatten, pytree._list_unflatten)
+    assert pytree.tree_map(str, Links([1, 2])) == ["1", "2"]
+    with pytest.raises(ValueError, match="Did not find a flatten_with_keys_fn for type"):
+        pytree.tree_leaves_with_path(Links([1]))
+    for name, tree in (
+        ("tuple", (1, 2)),
+        ("list", [1, 2]),
+        ("dict", {"a": 1, "b": 2}),
+        ("ordereddict", OrderedDict(a=1, b=2)),
+        ("defaultdict", defaultdict(list, a=1, b=2)),
+        ("deque", deque([1, 2], 3)),
+        ("namedtuple", Pair(1, 2)),
+    ):
+        flat = getattr(pytree, f"_{name}_flatten")(tree)
+        assert flat[0] == [1, 2] and getattr(pytree, f"_{name}_unflatten")(*flat) == tree
+        assert [child for _, child in getattr(pytree, f"_{name}_flatten_with_keys")(tree)[0]] == [1, 2]
+
+
+def test_paths():
+    theirs = pytest.importorskip("torch.utils._pytree")
+    for is_leaf in (None, lambda x: isinstance(x, tuple)):
+        (mine, structure), (its, _) = (each.tree_flatten_with_path(TREE, is_leaf) for each in (pytree, theirs))
+        assert [(pytree.keystr(path), x) for path, x in mine] == [(theirs.keystr(path), x) for path, x in its]
+        assert all(pytree.key_get(TREE, path) == x for path, x in mine)
+        assert pytree.tree_unflatten([x for _, x in mine], structure) == TREE
+    found = pytree.tree_map_with_path(lambda path, x, y: (pytree.keystr(path), x, y), [1, {"a": 2}], [3, {"a": 4}])
+    assert found == [("[0]", 1, 3), {"a": ("[1]['a']", 2, 4)}]
+
+
 def test_functions_of_leaves():
     assert pytree.tree_map(lambda x, y: (x, y), [1, {"a": 2, "b": 3}], [4, {"b": 5, "a": 6}]) == [
         (1, 4),

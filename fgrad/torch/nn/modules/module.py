@@ -24,7 +24,11 @@ from fgrad.torch.nn.modules.hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from fgrad.torch.nn.modules.state import State, _IncompatibleKeys as _IncompatibleKeys
+from fgrad.torch.nn.modules.state import (
+    _EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX,  # noqa: F401  (by this name libraries ask for it)
+    State,
+    _IncompatibleKeys as _IncompatibleKeys,
+)
 
 
 class _Compiling:
@@ -34,6 +38,9 @@ class _Compiling:
 
 
 compiling: _Compiling = _Compiling()
+
+#: the hooks of all modules, by PyTorch's private name
+_global_parameter_registration_hooks = everywhere.parameter_registration
 
 
 class Module(State):

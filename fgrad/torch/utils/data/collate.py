@@ -15,6 +15,9 @@ from fgrad.torch.ops.views.joining import stack
 #: arrays of these dtypes do not become tensors: bytes, objects, strings
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
+#: what collates samples of a type, or of one of several
+FnMap = dict[Any, Callable[..., Any]]
+
 
 def _refusal(element: Any) -> TypeError:
     return TypeError(
@@ -78,34 +81,81 @@ def default_collate(batch: Any) -> Any:
     Source: `torch.utils.data.default_collate
     <https://docs.pytorch.org/docs/2.13/data.html#torch.utils.data.default_collate>`_.
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Any, *, collate_fn_map: FnMap | None = None) -> Any:
+    """A list of samples as a batch, by functions for types of samples, which containers apply to their elements.
+
+    Arguments:
+      batch: the samples, of one type.
+      collate_fn_map: from a type or types to a function of the batch and ``collate_fn_map``.  That of the samples' own
+        type is taken, or else the first of whose types they are instances.
+
+    Raises:
+      TypeError: a sample is of another type.
+      RuntimeError: samples that are sequences are not of the same length.
+    """
     first = batch[0]
-    for types, collate in _COLLATE:
+    functions: FnMap = collate_fn_map or {}
+    for types in (type(first),) if type(first) in functions else functions:
         if isinstance(first, types):
-            return collate(batch)
+            return functions[types](batch, collate_fn_map=collate_fn_map)
+
+    def element(batch: Any) -> Any:
+        return collate(batch, collate_fn_map=collate_fn_map)
+
     if isinstance(first, Mapping):
-        return _rebuilt(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return _rebuilt(first, {key: element([sample[key] for sample in batch]) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*[default_collate(column) for column in zip(*batch, strict=False)])
+        return type(first)(*[element(column) for column in zip(*batch, strict=False)])
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        columns = [default_collate(column) for column in zip(*batch, strict=False)]
+        columns = [element(column) for column in zip(*batch, strict=False)]
         return columns if isinstance(first, tuple) else _rebuilt(first, columns)
     raise _refusal(type(first))
 
 
-def _arrays(batch: Any) -> Tensor:
+def collate_tensor_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Tensor:
+    """Tensors stacked."""
+    return stack(batch, 0)
+
+
+def collate_numpy_array_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Any:
+    """Arrays as tensors, and as the map has it for these."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise _refusal(batch[0].dtype)
-    return stack([as_tensor(array) for array in batch])
+    return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
-#: the collate functions by type of samples; the first match applies
-_COLLATE: list[tuple[Any, Callable[[Any], Any]]] = [
-    (Tensor, lambda batch: stack(batch, 0)),
-    (np.ndarray, _arrays),
-    (float, lambda batch: tensor(batch, dtype=float64)),
-    ((np.bool_, np.number, np.object_), as_tensor),
-    (int, tensor),
-    ((str, bytes), lambda batch: batch),
-]
+def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Tensor:
+    """NumPy's numbers as a tensor."""
+    return as_tensor(batch)
+
+
+def collate_float_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Tensor:
+    """Floats as a tensor in double precision."""
+    return tensor(batch, dtype=float64)
+
+
+def collate_int_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Tensor:
+    """Integers as a tensor."""
+    return tensor(batch)
+
+
+def collate_str_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Any:
+    """Texts as they are."""
+    return batch
+
+
+#: the functions of ``default_collate``; libraries enter types of their own
+default_collate_fn_map: FnMap = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
