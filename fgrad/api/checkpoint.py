@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions
+from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions, with_positions
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
@@ -31,7 +32,7 @@ def checkpoint(
     """``fun`` with rematerialisation: a backward pass keeps its inputs only and recomputes the intermediates.
 
     Arguments:
-      fun: takes and returns pytrees of arrays.  Left out, ``checkpoint`` returns a decorator.
+      fun: takes and returns pytrees of arrays, and takes references.  Left out, ``checkpoint`` returns a decorator.
       prevent_cse: keep the compiler from merging the second computation with the first, which would undo the saving.
         Inside ``scan`` it is not needed, and False is faster.
       policy: which intermediates may be kept after all; see ``checkpoint_policies``.
@@ -76,13 +77,25 @@ def checkpoint(
                 )
         dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
         named = {name: x for name, x in kwargs.items() if name not in named_statics}
-        flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
+        given = (tuple(dynamic), named)
+
+        def call(arguments: Any) -> Any:
+            new, new_named = arguments
+            called = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
+            return fun(*called, **{**kwargs, **new_named})
+
+        try:
+            flat = leaves(given, "arguments", "checkpoint")
+        except errors.ReferenceArgumentError:
+            # the block reads and writes a reference as one that it closes over
+            every, tree = tree_util.tree_flatten(given)
+            at = [i for i, x in enumerate(every) if not isinstance(x, jax.ref.Ref)]
+            block = lambda *values: call(tree_util.tree_unflatten(tree, with_positions(every, at, values)))  # noqa: E731
+            return checkpoint(block, prevent_cse=prevent_cse, policy=policy)(*[every[i] for i in at])
         kept: list[Leaves] = []
 
         def on(values: Sequence[Any]) -> Any:
-            new, new_named = flat.unflatten(values)
-            called = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
-            return fun(*called, **{**kwargs, **new_named})
+            return call(flat.unflatten(values))
 
         def flat_fun(*tracers: Any) -> list[Any]:
             out = leaves(on(tracers), "output", "checkpoint: the function's output")
