@@ -290,8 +290,8 @@ def not_an_array(path: str, value: Any, what: str) -> ArgumentTypeError:
     )
 
 
-class ReferenceArgumentError(ArgumentTypeError):
-    """An argument is a reference (``jax.new_ref``)."""
+class ReferenceArgumentError(ArgumentTypeError, ValueError):
+    """An argument or a result is a reference (``jax.new_ref``)."""
 
 
 def reference_argument(path: str, what: str) -> ReferenceArgumentError:

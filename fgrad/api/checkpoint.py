@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions
+from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions, with_positions
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import keeps, remat as remat_region
 from fgrad.graph.source import here
@@ -31,7 +32,7 @@ def checkpoint(
     """``fun`` with rematerialisation: a backward pass saves only its inputs and recomputes the intermediates.
 
     Arguments:
-      fun: takes and returns pytrees of arrays.  Left out, ``checkpoint`` returns a decorator.
+      fun: takes and returns pytrees of arrays, and takes references.  Left out, ``checkpoint`` returns a decorator.
       prevent_cse: keep the compiler from merging the recomputation with the first computation, which would undo the
         saving.  Inside ``scan`` it is not needed, and False is faster.
       policy: which intermediates may be saved after all; see ``checkpoint_policies``.
@@ -76,13 +77,28 @@ def checkpoint(
                 )
         dynamic = [None if i in static or i - len(args) in static else x for i, x in enumerate(args)]
         named = {name: x for name, x in kwargs.items() if name not in named_statics}
-        flat = leaves((tuple(dynamic), named), "arguments", "checkpoint")
+        dynamic_args = (tuple(dynamic), named)
         outputs: list[Leaves] = []
 
-        def on_values(values: Sequence[Any]) -> Any:
-            new, new_named = flat.unflatten(values)
+        def call(arguments: Any) -> Any:
+            new, new_named = arguments
             new_args = [args[i] if i in static or i - len(args) in static else x for i, x in enumerate(new)]
             return fun(*new_args, **{**kwargs, **new_named})
+
+        try:
+            flat = leaves(dynamic_args, "arguments", "checkpoint")
+        except errors.ReferenceArgumentError:
+            # the block reads and writes a reference as one that it closes over
+            every, tree = tree_util.tree_flatten(dynamic_args)
+            arrays = [i for i, x in enumerate(every) if not isinstance(x, jax.ref.Ref)]
+
+            def block(*values: Any) -> Any:
+                return call(tree_util.tree_unflatten(tree, with_positions(every, arrays, values)))
+
+            return checkpoint(block, prevent_cse=prevent_cse, policy=policy)(*[every[i] for i in arrays])
+
+        def on_values(values: Sequence[Any]) -> Any:
+            return call(flat.unflatten(values))
 
         def flat_fun(*tracers: Any) -> list[Any]:
             out = leaves(on_values(tracers), "output", "checkpoint: the function's output")

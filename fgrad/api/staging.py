@@ -3,6 +3,7 @@
 import functools
 import inspect
 import types
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from fgrad.jaxcore import Tracer, current_trace, is_evaluating, is_inexact, type
 from fgrad.passes.simplify import simplify
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call, parameter
+from fgrad.record.refusals import check_leaks
 from fgrad.record.stager import stage
 from fgrad.run.executable import run
 
@@ -84,12 +86,17 @@ def _staged(fun: Callable[..., Any]) -> Callable[..., Any]:
         def flat_fun(*tracers: Any) -> list[Any]:
             new_args, new_kwargs = tree_util.tree_unflatten(tree, with_positions(flat, traced_in, tracers))
             out = leaves(fun(*new_args, **new_kwargs), "output", "jit: the function's output")
-            outputs.append(out)
+            outputs.extend((out, weakref.ref(current_trace())))
             return out.values
 
         traced = [flat[i] for i in traced_in]
         graph, lifted = stage(flat_fun, [typeof(x) for x in traced], Call(fun, "jit", tree, None, traced_in))
-        return outputs.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
+        stager = outputs.pop()
+        result = outputs.pop().unflatten(evaluate(simplify(graph), [*traced, *lifted]))
+        # a strong reference to the stager would itself count as a leak
+        if jax.config.jax_check_tracer_leaks and stager() is not None:  # type: ignore[attr-defined]
+            check_leaks(stager())
+        return result
 
     return staged
 

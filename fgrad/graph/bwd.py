@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero
+from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero, typeof
 
 #: a residual: its number in the graph of ``fwd`` and None, or a known value
 Residual = tuple[int, Any]
@@ -86,14 +86,21 @@ class BwdCall:
             raise
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
             result = result[0]  # JAX 0.12 returns (cotangents, log)
-        by_argument = [result[i] for i in self.positions]
-        return {k: ct for k, ct in enumerate(by_argument) if _is_value(ct) and is_inexact(self.types[k])}
+        by_argument = [(result[i], t) for i, t in zip(self.positions, self.types, strict=True)]
+        return {k: _typed(ct, t) for k, (ct, t) in enumerate(by_argument) if _is_value(ct) and is_inexact(t)}
 
     def dense(self, *flat: Any) -> list[Any]:
         """The cotangents of all arguments that can have one, including zeros."""
         cotangents = self.cotangents(*flat)
         wanted = [(k, t) for k, t in enumerate(self.types) if is_inexact(t)]
         return [cotangents[k] if k in cotangents else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
+
+
+def _typed(ct: Any, type: ShapedArray) -> Any:
+    """A cotangent in the dtype of its argument: JAX takes one of any precision, and a Python number."""
+    got = typeof(ct).dtype
+    loses_imaginary_part = np.issubdtype(got, np.complexfloating) and not np.issubdtype(type.dtype, np.complexfloating)
+    return ct if got == type.dtype or loses_imaginary_part else jax.lax.convert_element_type(ct, type.dtype)
 
 
 def _is_value(x: Any) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import jax
+from attrs import define
 from jax import tree_util
 
 from fgrad.graph.graph import Graph, applied
@@ -136,13 +137,34 @@ def _vjp_rule(prim: Any, call: Graph) -> VjpRule:
         given, (tree, *leaves) = iter(flat), kept
         residuals = tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in leaves])
         cts = [next(given) if is_inexact(t) else _zero(t) for t in call.out_types]
-        cotangents = prim.vjp_bwd_retval(residuals, tree_util.tree_unflatten(prim.out_tree, cts))
+        cotangents = _pulled(prim, residuals, tree_util.tree_unflatten(prim.out_tree, cts))
         return _inexact_ones(prim.in_tree, cotangents, types)
 
     first = _staged(forward, types)
     count = len(first.outputs) - len(call.outputs)
     second = _staged(backward, [*first.out_types[:count], *filter(is_inexact, call.out_types)])
     return VjpRule(first, second, wrt)
+
+
+@define(eq=False)
+class _Accumulator:
+    """What a rule adds the parts of a cotangent to, in the place of JAX's ``GradAccum``."""
+
+    aval: ShapedArray
+    total: Any = None
+
+    def accum(self, part: Any) -> None:
+        if part is not None and not isinstance(part, HiZero):
+            self.total = part if self.total is None else jax.numpy.add(self.total, part)
+
+
+def _pulled(prim: Any, residuals: Any, ct: Any) -> Any:
+    """The cotangents of the arguments, which a rule returns or adds up itself."""
+    if type(prim).vjp_bwd is HiPrim.vjp_bwd:
+        return prim.vjp_bwd_retval(residuals, ct)
+    accumulators = [_Accumulator(ShapedArray(t.shape, tangent_dtype(t.dtype))) for t in prim.in_avals_flat]
+    prim.vjp_bwd(residuals, ct, *tree_util.tree_unflatten(prim.in_tree, accumulators))
+    return tree_util.tree_unflatten(prim.in_tree, [a.total for a in accumulators])
 
 
 def _zero(type: ShapedArray) -> Any:

@@ -1,25 +1,35 @@
 """Errors of traced values: which value it is, what it depends on, and what to do instead."""
 
+import gc
 from typing import Any
 
 from fgrad.errors import CopiedOutError, LeakedTracerError, NotConcreteError, NumPyFunctionError
+from fgrad.jaxcore import Tracer
 from fgrad.record.origin import argument_name, because, dependencies, listed, origin
 
 
-def leaked(tracer: Any) -> LeakedTracerError:
-    """A value was used after its recording had ended."""
+def leaked(tracer: Any, what: str = "was used") -> LeakedTracerError:
+    """A value was used, or is ``what``, after its recording had ended."""
     recording = tracer._trace
     name = argument_name(tracer)
     made = f"made at {origin(tracer)}" if name is None else f"the argument {name}"
     of = "" if recording.call is None else f" The function is {recording.call}."
     return LeakedTracerError(
-        f"A traced value {tracer.aval.str_short()} was used after the function that was being {recording.purpose} "
+        f"A traced value {tracer.aval.str_short()} {what} after the function that was being {recording.purpose} "
         f"had returned.{of}\n"
         f"It is {made}, and was kept in a global, an attribute or a list from there.\n"
         "Way out: return the value from the function (grad and value_and_grad take has_aux=True), or, where the "
         "function is not staged, store the number: x.item() or np.asarray(fgrad.stop_gradient(x)). "
         "jax.debug.print shows it."
     )
+
+
+def check_leaks(recording: Any) -> None:
+    """Refuse values of a finished recording that somebody keeps, as ``jax.checking_leaks`` asks for."""
+    gc.collect()  # what only a cycle keeps is not a leak
+    for value in gc.get_referrers(recording):
+        if isinstance(value, Tracer) and value._trace is recording:
+            raise leaked(value, "leaked, and is kept")
 
 
 #: by operation that needs a number, what to write instead

@@ -76,7 +76,7 @@ def _device_put(cts: Any, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any
     def back(inexact: Any) -> Any:
         return primitive("device_put").bind(
             *inexact,
-            devices=tuple(_source(srcs[i], xs[i]) for i in there),
+            devices=tuple(_source(srcs[i], xs[i], cts[i]) for i in there),
             srcs=tuple(devices[i] for i in there),
             copy_semantics=tuple(type(copy_semantics[i]).ALWAYS_COPY for i in there),
         )
@@ -84,10 +84,10 @@ def _device_put(cts: Any, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any
     return _each(back, cts)
 
 
-def _source(src: Any, x: Any) -> Any:
-    """Where ``x`` was: what the equation says, or the memory of its type if that is the host's."""
-    space = getattr(jax.typeof(x), "memory_space", None)
-    return space if src is None and space == jax.memory.Space.Host else src
+def _source(src: Any, x: Any, ct: Any) -> Any:
+    """Where ``x`` was: what the equation says, or the memory of its type if the cotangent is in another."""
+    here, there = (getattr(jax.typeof(value), "memory_space", None) for value in (x, ct))
+    return here if src is None and here != there else src
 
 
 define("device_put", Linear(_device_put))

@@ -67,6 +67,7 @@ def test_values_are_those_without(name):
     same(fgrad.grad(jax.jit(f))(X), gradient)
     same(jax.grad(f)(X), gradient)
     same(jax.jit(fgrad.hessian(f))(X), second, 2e-5)
+    same(jax.jit(fgrad.jacrev(fgrad.grad(f)))(X), second, 2e-5)
     same(fgrad.jvp(f, (X,), (X,)), jax.jvp(plain, (X,), (X,)))
     same(fgrad.linearize(f, X)[1](X), jax.jvp(plain, (X,), (X,))[1])
     same(jax.vmap(fgrad.grad(f))(jnp.stack([X, X])), jnp.stack([gradient, gradient]))

@@ -570,3 +570,20 @@ def test_what_gets_no_cotangent_need_not_have_a_derivative(custom_vjp):
     assert fgrad.grad(lambda x: f(x, jax.jit(power)(x)))(2.0) == 2
     assert fgrad.grad(lambda x: f(x, power(x)))(2.0) == 2
     assert fgrad.jit(fgrad.grad(lambda x: f(x, power(x))))(2.0) == 2
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("ct", [3.0, 3, np.float64(3.0), jnp.float32(3.0)], ids=["float", "int", "NumPy", "float32"])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.complex64])
+def test_a_rule_of_jaxs_may_give_a_cotangent_of_another_precision(dtype, ct, wrap):
+    f = jax.custom_vjp(lambda x: 2 * x)
+    f.defvjp(lambda x: (2 * x, None), lambda _, g: (ct,))
+    x = dtype(1.0)
+    same(wrap(fgrad.vjp(f, x)[1])(x), (dtype(3.0),))
+
+
+def test_a_rule_of_jaxs_may_not_give_an_imaginary_cotangent_of_a_real_number():
+    f = jax.custom_vjp(lambda x: 2 * x)
+    f.defvjp(lambda x: (2 * x, None), lambda _, g: (3j,))
+    with pytest.raises(errors.RuleTypeError):
+        fgrad.grad(f)(1.0)

@@ -182,6 +182,21 @@ def test_random_keys_and_integers():
         same(fgrad.jit(f)(key, jnp.arange(3)), f(key, jnp.arange(3)), weak=False)
 
 
+def test_a_kept_value_is_refused_at_once_where_jax_checks_for_leaks():
+    kept = []
+
+    def f(x):
+        kept.append(jnp.sin(x))
+        return jnp.sum(x)
+
+    with jax.checking_leaks():
+        for g in (f, fgrad.grad(f)):
+            with pytest.raises(errors.LeakedTracerError, match=r"(?s)leaked.*test_staging.py"):
+                fgrad.jit(g)(X)
+            kept.clear()
+        same(fgrad.jit(fgrad.grad(lambda x: jnp.sum(jnp.sin(x))))(X), jnp.cos(X))
+
+
 # -- eval_shape, closure_convert --------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,18 @@ class Pulled(HiPrim):
         return {"x": 2 * ct * jnp.cos(x) * y}, 3 * ct * jnp.sin(x)
 
 
+class Accumulated(Pulled):
+    """The same rule, which adds up its cotangents itself; that of y comes in two parts."""
+
+    vjp_bwd_retval = HiPrim.vjp_bwd_retval
+
+    def vjp_bwd(self, res, ct, tree, y_accumulator):
+        (x, y, _), (ct,) = res, ct
+        tree["x"].accum(2 * ct * jnp.cos(x) * y)
+        for part in (1, 2):
+            y_accumulator.accum(part * ct * jnp.sin(x))
+
+
 class Pushed(HiPrim):
     """x^2 and a count, with a forward-mode rule of its own: ten times."""
 
@@ -71,6 +83,10 @@ def pulled(x: Any, y: Any) -> Any:
     return Pulled(jax.typeof(X[0]), jax.typeof(X[0]))({"x": x}, y)[0]
 
 
+def accumulated(x: Any, y: Any) -> Any:
+    return Accumulated(jax.typeof(X[0]), jax.typeof(X[0]))({"x": x}, y)[0]
+
+
 def pushed(x: Any) -> Any:
     return Pushed(jax.typeof(X[0]), jax.typeof(jnp.int32(1)))(x, jnp.int32(1))[0]
 
@@ -89,6 +105,12 @@ def test_the_users_rules(around):
         same(fgrad.grad(fgrad.grad(around(pushed)))(x), jnp.float32(10.0))
     same(fgrad.jvp(around(pushed), (x,), (y,)), jax.jvp(around(pushed), (x,), (y,)))
     assert np.allclose(around(pulled)(x, y), fgrad.make_graph(around(pulled))(x, y)(x, y))
+
+
+def test_a_rule_that_adds_up_its_cotangents():
+    for around in (lambda f: f, jax.jit, in_scan):
+        same(fgrad.grad(around(accumulated), (0, 1))(X[0], X[2]), jax.grad(around(pulled), (0, 1))(X[0], X[2]))
+    same(fgrad.grad(accumulated)(X[0], X[2]), jax.grad(accumulated)(X[0], X[2]))
 
 
 def test_without_a_rule_it_says_which_is_missing():

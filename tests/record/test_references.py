@@ -452,3 +452,17 @@ def test_an_inner_function_writes_values_of_an_outer_one():
     ref = jax.new_ref(0.0)
     with pytest.raises(errors.UndefinedDerivativeError, match="from outside of the differentiated function"):
         fgrad.grad(lambda x: fgrad.grad(lambda y: [ref.__setitem__(..., 2 * x), y * x][1])(1.0))(2.0)
+
+
+@pytest.mark.parametrize("checkpoint", [jax.checkpoint, fgrad.checkpoint], ids=["jax", "fgrad"])
+@pytest.mark.parametrize("wrap", [lambda f: f, fgrad.jit], ids=["plain", "fgrad.jit"])
+def test_a_block_that_is_recomputed_takes_references(wrap, checkpoint):
+    block = checkpoint(lambda x, held, scale: jnp.sum(jnp.sin(x) * held["ref"][...] * scale), static_argnums=2)
+    f = lambda x, ref: block(x, {"ref": ref}, 2.0)  # noqa: E731
+    x = jnp.array([0.5, -1.5, 2.0])
+    ref = jax.new_ref(3 * x)
+    same(wrap(fgrad.grad(f))(x, ref), jax.grad(f)(x, ref))
+    same(wrap(fgrad.grad(lambda x: f(x, ref)))(x), jax.grad(f)(x, ref))
+    same(f(x, ref), jnp.sum(jnp.sin(x) * x * 6.0))
+    own = lambda x: f(x, jax.new_ref(x))  # noqa: E731
+    same(wrap(fgrad.grad(own))(x), 2.0 * (jnp.cos(x) * x + jnp.sin(x)))
