@@ -40,7 +40,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     if not is_tracked(leaf):
         pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
     elif old is None:
-        made = copied(grad, layout(leaf)) if modes.grad else kept(grad, layout(leaf))
+        made = copied(grad, layout(leaf)) if modes.grad else kept(grad, leaf)
         now = object()
         leaf._grad = made
         changes.fields = now
@@ -76,17 +76,25 @@ def copied(grad: Tensor, strides: Ints) -> Tensor:
     return made
 
 
-def kept(grad: Tensor, strides: Ints) -> Tensor:
+def kept(grad: Tensor, leaf: Tensor) -> Tensor:
     """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
 
-    Arrays are immutable, so the copy is just a new storage.
+    Arrays are immutable, so the copy is just a new storage.  Where PyTorch copies, which it does into an empty tensor
+    if the leaf has no gaps, that counts as a write.
+
+    Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad; utils/grad_layout_contract.h
     """
-    # references: two lists and two variables of the engine, the parameter, the argument below
-    if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
-        given = grad._geometry_of()
-        if all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True)):
-            return alias(grad)
-    return new_tensor(grad._waiting(), grad._type, strides)
+    strides, given = layout(leaf), grad._geometry_of()
+    fits = all(n == 1 or s == t for n, s, t in zip(given.sizes, given.strides, strides, strict=True))
+    # references: the engine's buffer, the caller's parameter, the parameter, the argument below
+    lone = fits and sys.getrefcount(grad) <= 4
+    if lone and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
+        return alias(grad)
+    made = new_tensor(grad._waiting(), grad._type, strides)
+    g = leaf._geometry_of()
+    if not lone and is_dense(g.sizes, g.strides):
+        made._counter.value = 1
+    return made
 
 
 def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
