@@ -53,7 +53,6 @@ REFUSED = {
     "_higher_order_ops": "cond scan while_loop",
     "_higher_order_ops.cond": "cond",
     "_inductor": "",
-    "_ops": "HigherOrderOperator OpOverload OpOverloadPacket",
     "_prims_common": "",
     "_subclasses": "FakeTensor FakeTensorMode CrossRefFakeMode",
     "_subclasses.fake_tensor": "FakeTensor FakeTensorMode",
@@ -185,10 +184,11 @@ class StandIn(metaclass=_Kind):
     """A stand-in for one of PyTorch's classes."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise _refusal(f"{cls.__module__}.{cls.__qualname__}")
+        raise refusal(f"{cls.__module__}.{cls.__qualname__}")
 
 
-def _refusal(name: str) -> NotImplementedError:
+def refusal(name: str) -> NotImplementedError:
+    """The error of a name that is only there to be imported."""
     return NotImplementedError(
         f"{name.removeprefix('fgrad.')}: fgrad.torch has PyTorch's autograd, and not this; the name is here to be "
         "imported."
@@ -197,7 +197,7 @@ def _refusal(name: str) -> NotImplementedError:
 
 def _function(module: str, name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise _refusal(f"{module}.{name}")
+        raise refusal(f"{module}.{name}")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__module__ = module
@@ -296,7 +296,7 @@ class NameOnly:
         return f"torch.{self._name}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise _refusal(repr(self))
+        raise refusal(repr(self))
 
 
 def _hub_folder() -> str:
@@ -426,6 +426,7 @@ WORKING: dict[str, dict[str, Any]] = {
 
 #: modules with another name here
 ALIASES = {
+    "_ops": "ops.dispatcher",
     "_tensor": "_utils",
     "ao.quantization": "quantization",
     "cuda.memory": "cuda",
