@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 
 @frozen
 class _UnitCorrection(Update):
+    twice = ("square_avg", "acc_delta")
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "square_avg", "acc_delta")

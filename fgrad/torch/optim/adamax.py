@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 
 @frozen
 class _InfinityNorm(Update):
+    twice = ("exp_inf",)
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_inf")

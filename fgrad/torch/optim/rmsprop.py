@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 
 @frozen
 class _RootMeanSquare(Update):
+    twice = ("square_avg", "momentum_buffer")
+
     momentum: bool = False
     centered: bool = False
 

@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 
 @frozen
 class _Descent(Update):
+    twice = ("momentum_buffer",)
+
     momentum: bool = False
     dampening: bool = False
     nesterov: bool = False
