@@ -28,6 +28,10 @@ RENEW: "Port[Callable[[Tensor], None]]" = Port(
 REPLAY: "Port[Callable[[OperationNode, Pullback, Sequence[Any]], Sequence[Tensor]]]" = Port(
     "fgrad.mutable.backward.replay", "replay", asked_by=["fgrad.mutable.operation.operation_node"]
 )
+#: which gradients the running backward needs of a node's
+REQUESTED: "Port[Callable[[Node], Sequence[bool]]]" = Port(
+    "fgrad.mutable.backward.engine", "requested", asked_by=["fgrad.mutable.operation.operation_node"]
+)
 #: runs one node, without its hooks, when the user calls it
 CALL_NODE: "Port[Callable[..., Any]]" = Port(
     "fgrad.mutable.backward.engine", "call", asked_by=["fgrad.mutable.tensor.node"]

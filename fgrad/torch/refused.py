@@ -38,7 +38,6 @@ REFUSED = {
     "_higher_order_ops": "cond scan while_loop",
     "_higher_order_ops.cond": "cond",
     "_inductor": "",
-    "_ops": "HigherOrderOperator OpOverload OpOverloadPacket",
     "_prims_common": "",
     "_subclasses": "FakeTensor FakeTensorMode CrossRefFakeMode",
     "_subclasses.fake_tensor": "FakeTensor FakeTensorMode",

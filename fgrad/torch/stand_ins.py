@@ -252,6 +252,7 @@ WORKING: dict[str, dict[str, Any]] = {
 
 #: modules with another name here
 ALIASES = {
+    "_ops": "ops.dispatcher",
     "_tensor": "_utils",
     "ao.quantization": "quantization",
     "cuda.memory": "cuda",

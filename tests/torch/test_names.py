@@ -205,6 +205,21 @@ def test_checks_that_raise():
 def test_operators_by_namespace():
     with pytest.raises(AttributeError, match="'_OpNamespace' 'a_library' object has no attribute 'nms'"):
         _ = torch.ops.a_library.nms
-    assert {torch.ops.aten.clone.default: 1}[torch.ops.aten.clone.default] == 1
-    with pytest.raises(NotImplementedError, match="torch.ops.aten.sin.default"):
-        torch.ops.aten.sin.default(torch.ones(1))
+    aten = torch.ops.aten
+    assert {aten.clone.default: 1}[aten.clone.default] == 1
+    assert aten.mm(torch.eye(2), torch.ones(2, 2)).tolist() == torch.ones(2, 2).tolist()
+    assert aten.add_.Tensor(torch.ones(1), torch.ones(1)).item() == 2
+    with pytest.raises(NotImplementedError, match="torch.ops.aten._upsample_bilinear2d_aa.default"):
+        aten._upsample_bilinear2d_aa.default(torch.ones(1))
+
+
+def test_names_of_operators():
+    def run(torch):
+        packet = torch.ops.aten.add
+        overload = packet.Tensor
+        return [str(packet), str(overload), repr(overload), overload.name(), torch.ops.aten.mm.default.name()] + [
+            overload.__name__, overload.namespace, overload.overloadpacket is packet, overload is packet.Tensor,
+            overload == packet.Scalar, isinstance(overload, torch._ops.OpOverload),
+        ]  # fmt: skip
+
+    assert run(torch) == run(pytest.importorskip("torch"))

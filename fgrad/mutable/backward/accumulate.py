@@ -40,7 +40,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     if not is_tracked(leaf):
         pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
     elif old is None:
-        accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, layout(leaf))
+        accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, leaf)
         now = object()
         leaf._grad = accumulated
         changes.fields = now
@@ -76,17 +76,25 @@ def recorded_copy(grad: Tensor, strides: Ints) -> Tensor:
     return copy
 
 
-def moved_or_copied(grad: Tensor, strides: Ints) -> Tensor:
+def moved_or_copied(grad: Tensor, leaf: Tensor) -> Tensor:
     """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
 
-    Arrays are immutable, so the copy is just a new storage.
+    Arrays are immutable, so the copy is just a new storage.  Where PyTorch copies, which it does into an empty tensor
+    if the leaf has no gaps, that counts as a write.
+
+    Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad; utils/grad_layout_contract.h
     """
-    # references: two lists and two variables of the engine, the parameter, the argument below
-    if sys.getrefcount(grad) <= 6 and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
-        geometry = grad._geometry_of()
-        if all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True)):
-            return alias(grad)
-    return new_tensor(grad._waiting(), grad._type, strides)
+    strides, geometry = layout(leaf), grad._geometry_of()
+    fits = all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True))
+    # references: the engine's buffer, the caller's parameter, the parameter, the argument below
+    lone = fits and sys.getrefcount(grad) <= 4
+    if lone and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
+        return alias(grad)
+    copy = new_tensor(grad._waiting(), grad._type, strides)
+    g = leaf._geometry_of()
+    if not lone and is_dense(g.sizes, g.strides):
+        copy._counter.value = 1
+    return copy
 
 
 def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

@@ -180,7 +180,12 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
         except Exception as error:
             RAISED.call(error, node, task.source)
             raise
-        for edge, grad in zip(node.next_edges, input_grads, strict=False) if input_grads is not None else ():
+        if input_grads is None:
+            continue
+        sent = list(input_grads)
+        del input_grads  # from here on only the buffers refer to the gradients: see ``is_ours``
+        for k, edge in enumerate(node.next_edges[: len(sent)]):
+            grad, sent[k] = sent[k], None
             if edge is None:
                 continue
             following, number = edge
@@ -188,6 +193,7 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
                 continue
             if grad is not None or following in task.dependencies:
                 receive(task, following, number, grad)
+            grad = None
             waiting = task.dependencies[following] - 1
             task.dependencies[following] = waiting
             if not waiting:
@@ -325,7 +331,7 @@ def step(
         input_grads = validated(node, input_grads)
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
-            input_grads = requested_gradients(task, node, input_grads)
+            input_grads = requested_gradients(node, input_grads)
         input_grads = post_hooks(node, input_grads, grads)
     if unusual.on and modes.anomaly and modes.check_nan:
         if not task.retain_graph:
@@ -336,14 +342,18 @@ def step(
     return input_grads
 
 
-def requested_gradients(
-    task: GraphTask, node: OperationNode, input_grads: Sequence[Tensor | None]
-) -> Sequence[Tensor | None]:
+def requested(node: Node) -> Sequence[bool]:
+    """For each edge of a node, whether the running backward needs its gradient; all if the user calls the node."""
+    task = running.tasks[-1] if running.tasks else None
+    return [edge is not None and (task is None or task.runs(edge[0])) for edge in node.next_edges]
+
+
+def requested_gradients(node: OperationNode, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
     """The requested gradients only: PyTorch computes no others, and the node's hooks see None for the rest.
 
     Those of a sequence of tensors (``cat``) are computed all together.
     """
-    needed = [edge is not None and task.runs(edge[0]) for edge in node.next_edges]
+    needed = [*requested(node)]
     last = len(node.plan.operation.operands) - 1
     needed[last:] = [any(needed[last:])] * len(needed[last:])
     return [g if w else None for g, w in zip(input_grads, needed, strict=True)]

@@ -140,6 +140,8 @@ class Planned(Plan):
         "columns",
         "blank",
         "join",
+        "not_derived",
+        "called",
     )
 
     def __init__(
@@ -195,6 +197,12 @@ class Planned(Plan):
         factors = [(at, i) for at, (i, name) in enumerate(self.named_operands) if name in gradients.columns]
         #: the pull-backs for column-major operands, if that makes a difference
         self.columns: ColumnMajorGradients | None = ColumnMajorGradients(factors) if factors else None
+        #: the operation's name in errors, which for a write ends in "_"
+        self.called: str = operation.name if into is None else f"{operation.name}_"
+        #: the operands without a derivative, by their indices among those present
+        self.not_derived: frozenset[int] = frozenset(
+            [at for at, (_, name) in enumerate(self.named_operands) if name in gradients.not_derived]
+        )
         #: the operands that are Python numbers
         self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
         #: the positions of Python numbers that PyTorch saves as numbers; those with a derivative it saves as tensors
@@ -447,6 +455,10 @@ def node_of(
         return None
     if integers:
         return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
+    node_class = plan.node_class
+    if plan.not_derived and not plan.not_derived.isdisjoint(wrt):
+        wrt = [at for at in wrt if at not in plan.not_derived]
+        node_class = named(RefusedNode, node_class.__name__)
     try:
         # a view made without recording requires grad if its base does, but no gradient flows through it
         requested = tuple(wrt)
@@ -454,9 +466,7 @@ def node_of(
         if plan.columns is not None:
             pullback = plan.columns.for_operands(pullback, operands)
     except UndefinedDerivativeError:
-        none = (None,) * len(wrt)
-        nothing = Pullback(plan.routine, tuple(wrt), (), (), none, none, False)
-        return named(RefusedNode, plan.node_class.__name__)(plan, nothing, edges, [])
+        return named(RefusedNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
     saved: list[Any] = []
     if pullback.inputs:
         named_operands = plan.named_operands
@@ -468,7 +478,7 @@ def node_of(
             else:
                 # if it is a further operand, too, backward will fail there, since it was written
                 saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
-    node = plan.node_class(plan, pullback, edges, saved, source)
+    node = node_class(plan, pullback, edges, saved, source)
     if plan.numbers:
         node.numbers = tuple(map(operands.__getitem__, plan.numbers))
     if len(wrt) < len(operands):

@@ -10,7 +10,7 @@ from fgrad.mutable.operation.gradient_layouts import saved_reads
 from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
-from fgrad.mutable.ports import INTEGER_GRADIENT, RELEASED, REPLAY
+from fgrad.mutable.ports import INTEGER_GRADIENT, RELEASED, REPLAY, REQUESTED
 from fgrad.mutable.tensor.node import Edge, Node, numbering
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -113,7 +113,7 @@ class OperationNode(Node):
                 waits = True
         outs = defer(pullback.routine, values) if waits else pullback.routine(values)
         layouts = pullback.strides
-        if len(cotangents) == 1 and has_own_strides(cotangents[0]):
+        if len(cotangents) == 1 and (has_own_strides(cotangents[0]) or self.plan.operation.gradients.saved_first):
             layouts = self._following(pullback, cotangents[0])
         gradients = []
         types, present = self.plan.types, self.plan.present
@@ -128,18 +128,18 @@ class OperationNode(Node):
     def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
         """The strides of gradients computed elementwise from a result's gradient: they have its layout.
 
-        If it is expanded and has no layout of its own, they have that of the saved factor.
+        If it is expanded and has no layout of its own, they have that of the saved factor; see also ``saved_first``.
         """
         if not self.broadcasts_saved:
             return pullback.strides
-        shape = cotangent._type.shape
+        shape, saved_first = cotangent._type.shape, self.plan.operation.gradients.saved_first
         saved = [s.tensor if isinstance(s, SavedTensor) else None for s in self.saved]
         if any(x is not None and has_own_strides(x) and not x._geometry_of().contiguous for x in saved):
             factors = [[saved[k] for k in read] for read in saved_reads(pullback)]
         else:
             factors = [[]] * len(pullback.wrt)
         return [
-            elementwise((cotangent, *more), shape)
+            elementwise((*more, cotangent) if saved_first else (cotangent, *more), shape)
             if strides is None and type_at(self.plan, i).shape == shape
             else strides
             for i, strides, more in zip(pullback.wrt, pullback.strides, factors, strict=True)
@@ -183,7 +183,7 @@ class NotDerivedNode(OperationNode):
         return NOT_IMPLEMENTED
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise RuntimeError(f"derivative for aten::{self.plan.operation.name} is not implemented")
+        raise RuntimeError(f"derivative for aten::{self.plan.called} is not implemented")
 
 
 class CheckedNode(OperationNode):
@@ -209,14 +209,27 @@ class CheckedNode(OperationNode):
 
 
 class RefusedNode(OperationNode):
-    """The node of an operation whose derivative with respect to a requested operand is not known."""
+    """The node of an operation that has no derivative with respect to a tracked operand, in PyTorch or here.
+
+    Its pull-back has the gradients of the others, if these alone are requested.
+    """
 
     __slots__ = ()
 
     fusible = False
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        raise NotImplementedError(f"the derivative for '{self.plan.operation.name}' is not implemented.")
+        plan = self.plan
+        for (_, place), requested in zip(plan.edges, REQUESTED.call(self), strict=True):
+            if requested and place not in self.pullback.wrt:
+                operation = plan.operation
+                called = operation.gradients.not_derived.get(plan.named_operands[place][1], operation.name)
+                raise NotImplementedError(f"the derivative for '{called}' is not implemented.")
+        return super().apply(grads)
+
+    def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        of_place = dict(zip(self.pullback.wrt, found, strict=True))
+        return [of_place.get(place) for _, place in self.plan.edges]
 
 
 class IntegerNode(OperationNode):

@@ -43,8 +43,10 @@ class Gradients:
       views: for gradients that are views though the pull-back does not show it, by the operand's name: from the
         geometry of the result's gradient, the Python numbers and the parameters to the geometry of the operand's.
       strides: by an operand's name, how the strides of its gradient follow from the operands' types.
+      saved_first: whether the gradient lies in memory as what is saved, rather than as the result's gradient.
       columns: the matrix operands whose gradients are column-major if they are.
       undefined: from the operands' types and the parameters to whether the gradients are undefined (None), not zero.
+      not_derived: by name, the operands without a derivative in PyTorch, and what its error calls that derivative.
       refuse: raises PyTorch's errors if there is no derivative; takes the saved values by name, the outputs' gradients
         (None for an undefined one), and the parameters.
     """
@@ -56,8 +58,10 @@ class Gradients:
     constants: tuple[tuple[str, Any], ...] = ()
     views: Mapping[str, Callable[..., Geometry | None]] = field(factory=dict)
     strides: Mapping[str, Callable[..., Ints | None]] = field(factory=dict)
+    saved_first: bool = False
     columns: tuple[str, ...] = ()
     undefined: Callable[..., bool] | None = None
+    not_derived: Mapping[str, str] = field(factory=dict)
     refuse: Callable[..., None] | None = None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64, from_numpy, int64
-from fgrad.mutable.values.capacity import number_of_elements
+from fgrad.mutable.values.capacity import check_axes, number_of_elements
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.seam import ShapedArray
 
@@ -42,6 +42,7 @@ def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
 
 
 def _new_type(dtype: Dtype, shape: Ints, number: type | None) -> TensorType:
+    check_axes(shape)
     new = TensorType()
     new.dtype = dtype
     new.shape = shape

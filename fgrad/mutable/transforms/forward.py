@@ -24,7 +24,7 @@ from fgrad.mutable.layout.geometry import Geometry, overlaps
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.graph_operation import graph_operation_on_reads, node_name
 from fgrad.mutable.operation.operation import Planned, apply, node_of
-from fgrad.mutable.operation.operation_node import type_at, zeros
+from fgrad.mutable.operation.operation_node import NotDerivedNode, type_at, zeros
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.ports import LIFTED
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
@@ -170,12 +170,24 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])
     if not varied or not plan.inexact:
         return
+    check_pushed(plan)
     graph = plan.pushforward(varied).routine.graph
     operation, read = graph_operation_on_reads(graph, plan.operation.name, _node_name(plan, graph))
     inputs = [*present, *[tangents[i] for i in varied]]
     pushed = apply(operation, [inputs[i] for i in read])
     for k, tangent in zip(plan.inexact, pushed, strict=True):
         set_tangent(results[k], tangent, level)
+
+
+def check_pushed(plan: Planned) -> None:
+    """Raise PyTorch's error for an operation that has no derivative."""
+    if issubclass(plan.node_class, NotDerivedNode):
+        raise NotImplementedError(f"Trying to use forward AD with aten::{plan.called} that does not support it.")
+    if plan.not_derived:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {plan.called} that does not support it because it has not been implemented "
+            "yet."
+        )
 
 
 def carry(tensor: Tensor, result: Tensor, level: int, step: Callable[[Tensor], Tensor]) -> None:

@@ -21,6 +21,7 @@ from fgrad.seam import Graph
 
 #: the numbers that fit in 64 bits with a sign
 LARGEST = (1 << 63) - 1
+MOST_AXES = 64
 #: the limit if the system reports none: the address space of today's processors
 ADDRESSES = 1 << 47
 
@@ -76,6 +77,7 @@ def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) 
     Raises:
       RuntimeError: the number has more than 64 bits.
     """
+    check_axes(sizes)
     if strides is not None and 0 in sizes:
         return 0
     if strides is not None and strides != contiguous_strides(sizes):
@@ -91,6 +93,12 @@ def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) 
     if size > LARGEST:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={text}")
     return size
+
+
+def check_axes(sizes: Ints) -> None:
+    """Raise an error, PyTorch's for its reductions, for more axes than an array of NumPy's can have."""
+    if len(sizes) > MOST_AXES:
+        raise RuntimeError(f"only tensors with up to {MOST_AXES} dims are supported")
 
 
 def number_of_elements(sizes: Ints) -> int:

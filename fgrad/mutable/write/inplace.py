@@ -12,13 +12,17 @@ gradient of the base, sends the part that the view covers through the write's ow
 NOTE [Lazy grad_fn of views]
 When a base is written, all its views change, and none is notified.  So a view remembers the version for which its
 ``grad_fn`` is valid; asked for it later, it makes a new one that reads its elements from the base
-(``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").
+(``AsStridedBackward0``; PyTorch: torch/csrc/autograd/variable.cpp, "View + Inplace").  Strides alone do not lead from
+real numbers to complex ones or to conjugates, so PyTorch makes such views anew, and the node has the view's own name.
 """
 
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+from attrs import evolve
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, expanded
@@ -409,6 +413,17 @@ def renew(tensor: Tensor) -> None:
     check_view(tensor, "its base or another view of its base has been")
     base = view.base
     start, params = split_offset(base._geometry_of(), tensor._geometry_of())
-    plan = AS_STRIDED.planned((base._type, int), params, None)
+    reading = _reading_as(view.operation) if view.operation in _OTHER_ELEMENTS else AS_STRIDED
+    plan = reading.planned((base._type, int), params, None)
     # a base that no longer requires grad: the node exists, and leads nowhere
     make(tensor, node_of(plan, (base, start)) or plan.node_class(plan, NOTHING, [None], []))
+
+
+#: views whose elements are not those of the base
+_OTHER_ELEMENTS = frozenset(("view_as_real", "view_as_complex", "_conj", "_neg_view"))
+
+
+@lru_cache(1 << 8)
+def _reading_as(operation: str) -> Operation:
+    """``as_strided`` with the node of another view."""
+    return evolve(AS_STRIDED, name=operation, node=None, plans={})

@@ -299,6 +299,7 @@ for _name in (
     "char",
     "byte",
     "bool",
+    "chalf",
     "cfloat",
     "cdouble",
 ):

@@ -6,6 +6,7 @@ What nearly every program needs is imported at once, the rest at first use (``fa
 from pkgutil import iter_modules
 from typing import Any
 
+from fgrad.torch.ops.dispatcher import packet
 from fgrad.torch.ops.elementwise import comparison as _comparison  # noqa: F401  (they enter their rows)
 from fgrad.torch.ops.families import functions, rows
 from fgrad.torch.ops.indexing import subscripts as _subscripts  # noqa: F401
@@ -13,7 +14,6 @@ from fgrad.torch.ops.linalg import products as _products  # noqa: F401
 from fgrad.torch.ops.reductions import reductions as _reductions  # noqa: F401
 from fgrad.torch.ops.table import operators as _operators  # noqa: F401
 from fgrad.torch.ops.table.table import TABLE
-from fgrad.torch.stand_ins import NameOnly
 
 globals().update({name: entry.call for name, entry in TABLE.rows.items() if entry.function})
 TABLE.defer("fgrad.torch", rows())
@@ -23,7 +23,7 @@ ROOMS = frozenset(module.name for module in iter_modules(__path__))
 
 
 class Namespace:
-    """The operators of one namespace, as attributes of ``torch.ops``; of PyTorch's own there are only the names."""
+    """The operators of one namespace, as attributes of ``torch.ops``."""
 
     def __init__(self, name: str):
         self._name = name
@@ -31,17 +31,7 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if self._name not in _OF_PYTORCH or name.startswith("__"):
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
-        setattr(self, name, _Packet(f"ops.{self._name}.{name}"))
-        return getattr(self, name)
-
-
-class _Packet(NameOnly):
-    """An operator of PyTorch's, or one of its overloads."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        setattr(self, name, _Packet(f"{self._name}.{name}"))
+        setattr(self, name, packet(self._name, name))
         return getattr(self, name)
 
 

@@ -139,7 +139,8 @@ FAMILIES = {
     "ops.table.symbolic_numbers": "sym_float() sym_int() sym_max() sym_min() sym_not() sym_ite() sym_sum() sym_sqrt()",
     "ops.views.inplace_views": ".t_ .transpose_ .swapaxes_ .swapdims_ .unsqueeze_ .squeeze_ as_strided_ .apply_ .map_ "
     ".map2_ resize_as_",
-    "ops.views.joining": "cat() concat() concatenate() stack() hstack() vstack() row_stack() dstack() column_stack()",
+    "ops.views.joining": "cat() concat() concatenate() stack() hstack() vstack() row_stack() dstack() column_stack() "
+    "_chunk_cat()",
     "ops.views.padding": "constant_pad_nd() F.pad",
     "ops.views.rearranging": ".repeat tile repeat_interleave roll flip fliplr flipud rot90 cartesian_prod() "
     "combinations()",

@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, mo
 
 @frozen
 class _UnitCorrection(Update):
+    twice = ("square_avg", "acc_delta")
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "square_avg", "acc_delta")

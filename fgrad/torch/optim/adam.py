@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, mo
 
 @frozen
 class _Moments(Update):
+    twice = ("exp_avg_sq",)
+
     amsgrad: bool = False
     differentiable: bool = False
 

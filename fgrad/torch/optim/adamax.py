@@ -11,6 +11,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, mo
 
 @frozen
 class _InfinityNorm(Update):
+    twice = ("exp_inf",)
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_inf")

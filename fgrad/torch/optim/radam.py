@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, mo
 
 @frozen
 class _RectifiedMoments(Update):
+    twice = ("exp_avg_sq",)
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_avg_sq")

@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, mo
 
 @frozen
 class _RootMeanSquare(Update):
+    twice = ("square_avg", "momentum_buffer")
+
     momentum: bool = False
     centered: bool = False
 

@@ -11,6 +11,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, sc
 
 @frozen
 class _SignAgreement(Update):
+    twice = ("step_size",)
+
     # no schedule changes these, so they may be constants of the program
     shrink: float = 0.5
     grow: float = 1.2

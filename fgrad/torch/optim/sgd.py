@@ -13,6 +13,8 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer
 
 @frozen
 class _Descent(Update):
+    twice = ("momentum_buffer",)
+
     momentum: bool = False
     dampening: bool = False
     nesterov: bool = False

@@ -49,6 +49,9 @@ class Update:
     where it is decoupled.
     """
 
+    #: the names of the state that PyTorch writes twice in one step, which their versions show
+    twice: ClassVar[tuple[str, ...]] = ()
+
     maximize: bool = False
     decay: Decay = Decay.NONE
 
@@ -277,18 +280,17 @@ def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
     new_params, new_states = fused(update, trees, plain)
     assign(params, new_params, update.writes)
-    old: list[Tensor] = []
-    new: list[Tensor] = []
+    written: tuple[list[Any], list[Any]] = [], []
     for param, new_state in zip(params, new_states, strict=True):
         kept = state[param] if new_state else {}
         for key, value in new_state.items():
             before = kept.get(key)
             if isinstance(before, Tensor):
-                old.append(before)
-                new.append(value)
+                written[key in update.twice].append((before, value))
             else:
                 kept[key] = value
-    assign(old, new)
+    for count, pairs in enumerate(written, 1):
+        assign([old for old, _ in pairs], [new for _, new in pairs], count)
 
 
 def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 NOTE [Selective checkpoints]
 During the forward a policy decides for every operation whether its result is kept; the recomputation takes kept results
-instead of computing them.  Results are immutable arrays, so later writes to the tensor do not change a kept one.  In a
-policy an operation is the function of ``fgrad.torch`` that users call.
+instead of computing them.  Results are immutable arrays, so later writes to the tensor do not change a kept one.  A
+policy names an operation as PyTorch's dispatcher does (``torch.ops.aten.mm.default``), or as a function (``torch.mm``).
 """
 
 import enum
@@ -15,7 +15,7 @@ from attrs import frozen
 
 from fgrad.graph.source import Source, here
 from fgrad.mutable.context.modes import ITSELF, Scope
-from fgrad.torch.ops.table.table import TABLE
+from fgrad.torch.ops.dispatcher import packet
 from fgrad.torch.utils.checkpoint_texts import REPORT
 from fgrad.torch.utils.recomputation import CheckpointError
 
@@ -59,12 +59,6 @@ class _Intercepting(Scope):
         raise NotImplementedError
 
 
-def _function(operation: Any) -> Any:
-    """The function of the table that an operation belongs to."""
-    entry = TABLE.get(operation.name)
-    return operation if entry is None else entry.call
-
-
 class _Caching(_Intercepting):
     """The forward: keeps results by the policy."""
 
@@ -75,7 +69,7 @@ class _Caching(_Intercepting):
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
         outs = plan.routine(values)
-        function = _function(operation)
+        function = packet("aten", operation.name).default
         index = self.counts[function]
         self.counts[function] += 1
         decision = self.policy(SelectiveCheckpointContext(False, outs), function, *operands)
@@ -101,7 +95,7 @@ class _Cached(_Intercepting):
         return super().values()
 
     def run(self, operation: Any, plan: Any, values: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
-        function = _function(operation)
+        function = packet("aten", operation.name).default
         index = self.counts[function]
         self.counts[function] += 1
         if (function, 0) not in self.cache:
@@ -137,7 +131,7 @@ def create_selective_checkpoint_contexts(
     """The contexts of a checkpoint that keeps the results of some operations: for ``context_fn`` of ``checkpoint``.
 
     Arguments:
-      policy_fn_or_list: the functions whose results are kept, or a function of (context, function, arguments) to a
+      policy_fn_or_list: the operators whose results are kept, or a function of (context, operator, arguments) to a
         ``CheckpointPolicy`` or a bool.
       allow_cache_entry_mutation: accepted as in PyTorch; kept results cannot change here.
 
@@ -147,7 +141,7 @@ def create_selective_checkpoint_contexts(
     >>> import functools
     >>> import fgrad.torch as torch
     >>> from fgrad.torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> contexts = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
+    >>> contexts = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
     >>> x = torch.ones(2, 2, requires_grad=True)
     >>> checkpoint(lambda x: torch.mm(x, x).sin(), x, use_reentrant=False, context_fn=contexts).sum().backward()
 

@@ -65,3 +65,16 @@ def test_a_gradient_of_another_shape_is_refused():
     node = (torch.ones(3, requires_grad=True) * 2).grad_fn
     with pytest.raises(RuntimeError, match=r"MulBackward0 returned an invalid gradient at index 1 - got \[2\]"):
         reduced(node, 1, torch.ones(2), torch.ones(3)._type)
+
+
+def test_versions_of_gradients():
+    """A gradient that is copied into an empty tensor, and a sum written in place, have been written (as in PyTorch)."""
+    leaf = torch.ones(3, requires_grad=True)
+    (leaf * leaf).sum().backward()
+    assert leaf.grad._version == 1
+    leaf.grad, seed = None, torch.ones(3)
+    leaf.backward(seed)
+    assert leaf.grad is not seed and leaf.grad._version == 1
+    layer = torch.nn.Linear(2, 3)
+    layer(torch.ones(2, 2)).sum().backward()
+    assert [p.grad._version for p in layer.parameters()] == [0, 0]

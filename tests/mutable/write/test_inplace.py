@@ -40,3 +40,17 @@ def test_a_view_without_elements_is_written(shape: tuple[int, ...]):
         Case("mul_", lambda torch: (torch.ones(shape).transpose(0, -1).mul_(2), torch.ones(shape)[..., :1].add_(1))),
         theirs,
     )
+
+
+@pytest.mark.parametrize("name", ["view_as_real", "view_as_complex", "conj", "real", "imag"])
+def test_the_node_of_a_view_whose_base_was_written(name: str):
+    def run(torch: Any) -> Any:
+        base = torch.ones(3, 2, requires_grad=True) * 1
+        if name != "view_as_complex":
+            base = torch.complex(base, base) * 1
+        view = getattr(torch, name)(base)
+        made = view.grad_fn.name()
+        base.mul_(2)
+        return made, view.grad_fn.name()
+
+    agree(Case(name, run), theirs)

@@ -71,6 +71,11 @@ SAMPLES: list[Sample] = [
     Sample("argmax", (A,), {"keepdim": True}, "keepdim"),
     *[sample for name in ("all", "any") for sample in _reduced(name, INT, BOOL, EMPTY, INT.astype("uint8"))],
     *[Sample("count_nonzero", (INT, *args), {}, f"{args}") for args in ((), (0,), ((0, 1),), (-1,))],
+    *[
+        Sample("hash_tensor", (np.abs(x.real), *args), {}, f"{i} {args}")
+        for i, x in enumerate((A, INT, A.astype("float32")))
+        for args in ((1,), ((0, 1),))
+    ],
     *_along("logsumexp", A, S, COMPLEX, INT),
     Sample("logsumexp", (B, (0, 1), True), {}, "axes"),
     Sample("logsumexp", (np.array([-np.inf, 0.0, np.inf]), 0), {}, "inf", order=0),

@@ -11,6 +11,8 @@ EMPTY = np.zeros(0)
 
 SAMPLES: list[Sample] = [
     Sample("cat", ([MATRIX, normal(2, 4)],)),
+    Sample("_chunk_cat", ([normal(4, 2), normal(2, 3), normal(3)], 0, 2), order=0),
+    Sample("_chunk_cat", ([normal(2, 3, 2), normal(2, 2)], 1, 2), label="second axis", order=0),
     Sample("cat", ((MATRIX, normal(3, 1)), -1), label="negative axis"),
     Sample("cat", ([MATRIX.astype("float32"), MATRIX, integers(1, 4)],), label="types"),
     Sample("cat", ([MATRIX, EMPTY],), label="legacy empty"),

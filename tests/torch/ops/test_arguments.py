@@ -106,6 +106,55 @@ def test_what_comes_of_arguments(case):
     agree(case, theirs)
 
 
+#: tensors of shapes and types that do not fit, for ``ormqr``
+_ORMQR = [
+    ((), (), ()),
+    ((3, 3), (4,), (3, 3)),
+    ((3, 3), (3,), (4, 3)),
+    ((3, 3), (2, 3), (3, 3)),
+    ((3, 3), (3,), ()),
+] + [
+    ((2, 3, 3), (2, 3), (3, 3, 4)),
+    ((3, 3), (3,), (2, 3, 4)),
+]
+REFUSED = {
+    **{f"ormqr {i}": lambda t, s=s: t.ormqr(*map(t.ones, s)) for i, s in enumerate(_ORMQR)},
+    "ormqr from the right": lambda t: t.ormqr(t.ones(3, 3), t.ones(3), t.ones(3, 4), left=False),
+    "ormqr of two types": lambda t: t.ormqr(t.ones(3, 3), t.ones(3).double(), t.ones(3, 3)),
+    "a matrix of cuts": lambda t: t.ones(4).tensor_split(t.tensor([[1]])),
+    "a method of a number": lambda t: t.Tensor.add(2, t.ones(2)),
+    "renorm": lambda t: t.ones(2, 2).long().renorm(2, 0, 1),
+    "var_mean": lambda t: t.var_mean(t.ones(2).long()),
+    "std_mean": lambda t: t.std_mean(t.ones(2).long()),
+    "logits": lambda t: t.nn.functional.binary_cross_entropy_with_logits(t.ones(2).long(), t.ones(2).long()),
+    **{name: lambda t, f=name: getattr(t.special, f)(t.ones(2).cfloat()) for name in ("i0e", "i1", "i1e")},
+    **{f"polygamma {n}": lambda t, n=n: t.special.polygamma(n, t.ones(2).cfloat()) for n in range(3)},
+    "axes to be reduced": lambda t: t.ones((1,) * 65).amax(-1),
+    "a mode": lambda t: t.hash_tensor(t.arange(4), mode=1),
+    "nothing to hash": lambda t: t.hash_tensor(t.ones(0)),
+    "complex numbers to hash": lambda t: t.hash_tensor(t.ones(2).cfloat()),
+    "no tensors": lambda t: t._chunk_cat([], 0, 2),
+    "no chunks": lambda t: t._chunk_cat([t.ones(2)], 0, 0),
+    "chunks of two types": lambda t: t._chunk_cat([t.ones(2), t.ones(2).double()], 0, 2),
+    "chunks of other rows": lambda t: t._chunk_cat([t.ones(2, 3), t.ones(3, 3)], 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_pytorchs_words(name):
+    def run(torch):
+        with pytest.raises((RuntimeError, TypeError, NotImplementedError)) as caught:
+            REFUSED[name](torch)
+        return type(caught.value), str(caught.value).splitlines()[0].split(" (Triggered")[0]
+
+    mine, other = run(ours), run(theirs)
+    assert issubclass(mine[0], other[0]) and mine[1] == other[1]
+
+
+def test_conj_physical_of_real_numbers_in_place():
+    agree(Case("conj_physical_", lambda t: t.ones(2).long().conj_physical_()), theirs)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -104,6 +104,17 @@ def test_rounded_once(name: str, dtype: str):
     np.testing.assert_allclose(mine[1], other[1], rtol=2**-6, atol=2**-6)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_an_outer_product_scales_its_first_vector(dtype: str):
+    values = np.random.default_rng(0).standard_normal(50).astype("float32")
+
+    def run(torch: Any) -> Any:
+        x = torch.tensor(values).to(getattr(torch, dtype))
+        return torch.addr(x[:, None], x, x[:32], beta=0.6, alpha=0.2).double().numpy()
+
+    np.testing.assert_array_equal(run(fgrad.torch), run(pytorch))
+
+
 #: of 3000 rows of two columns ``x``, and the rows ``i`` of three to which they go: summed in half precision, the sum
 #: would stand still where a term is less than half of its last digit
 SUMS = {

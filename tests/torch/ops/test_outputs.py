@@ -49,6 +49,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a tuple": lambda t: t.sin(t.ones(3), out=(t.ones(3),)),
     "onto itself": lambda t: (lambda x: t.sin(x, out=x))(t.ones(3)),
     "onto a part of itself": lambda t: (lambda x: t.sin(x[:2], out=x[1:]))(t.ones(3)),
+    "onto an operand that would have to grow": lambda t: (lambda x: t.add(t.ones(2, 2), x, out=x))(t.ones(2, 1)),
+    "onto what shares an operand's memory": lambda t: (lambda x: t.add(t.ones(2, 2), x, out=x.view(2)))(t.ones(2, 1)),
+    "the larger of two onto a part of one": lambda t: (lambda x: t.max(x[:2], t.ones(2), out=x[1:]))(t.ones(3)),
+    "the smaller of two in another type": lambda t: t.min(t.ones(2), t.ones(2), out=t.empty(2, dtype=t.float64)),
+    "the largest in another type": lambda t: t.max(t.ones(2), out=t.empty((), dtype=t.float64)),
     "sums onto a part of itself": lambda t: (lambda x: t.cumsum(x[:2], 0, out=x[1:]))(t.ones(3)),
     "picked onto one place": lambda t: t.index_select(
         t.ones(3, 6), 1, t.tensor([0, 1]), out=t.empty(1, 1).expand(3, 2)

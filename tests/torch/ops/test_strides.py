@@ -88,6 +88,17 @@ def test_gradient_of_each_operand(name: str, create_graph: bool):
     assert run(ours) == run(theirs)
 
 
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "gelu", "sigmoid", "silu", "tanh"])
+def test_gradients_of_activations_lie_as_the_gradient_or_what_is_saved(name: str):
+    def run(torch: Any) -> Any:
+        x = torch.ones(2, 3, requires_grad=True).t() * 1
+        y = getattr(torch.nn.functional, name)(x)
+        gradients = torch.ones(3, 2), torch.ones(2, 3).t(), torch.ones(1, 1).expand(3, 2)
+        return [torch.autograd.grad(y, x, g, retain_graph=True)[0].stride() for g in gradients]
+
+    assert run(ours) == run(theirs)
+
+
 def test_gradients_of_parts_share_the_whole_gradients_memory():
     def run(torch: Any) -> Any:
         x, y = torch.ones(2, 3, requires_grad=True), torch.ones(2, 2, requires_grad=True)

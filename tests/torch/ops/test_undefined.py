@@ -63,6 +63,52 @@ def test_underived(name: str):
     assert run(ours) == run(theirs)
 
 
+#: functions of ``x``, tracked and positive, and ``y``, which have no derivative with respect to some operand
+NOT_DERIVED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{name: lambda torch, x, y, name=name: getattr(x + 0, name)() for name in ("acosh_", "asinh_", "atanh_")},
+    **{name: lambda torch, x, y, name=name: getattr(torch, name)(x, y) for name in ("igamma", "igammac", "heaviside")},
+    **{name: lambda torch, x, y, name=name: getattr(x + 0, name)(y) for name in ("igamma_", "floor_divide_")},
+    "igamma, second operand": lambda torch, x, y: torch.igamma(y, x),
+    "igamma, second operand alone": lambda torch, x, y: torch.igamma((y + 0).requires_grad_(), x),
+    "igamma, both": lambda torch, x, y: torch.igamma(x, x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("name", NOT_DERIVED)
+def test_not_derived(name: str):
+    """Reverse and forward mode; the gradient is asked for ``x`` alone."""
+
+    def run(torch: Any) -> Any:
+        x, y = torch.tensor([1.5, 2.5], requires_grad=True), torch.tensor([0.5, 3.0])
+        seen: list[Any] = []
+        try:
+            (gradient,) = torch.autograd.grad(NOT_DERIVED[name](torch, x, y).sum(), x)
+            seen.append(gradient.double().numpy().round(5).tolist())
+        except (NotImplementedError, RuntimeError) as error:
+            seen.append((type(error), first_part(str(error))))
+        with torch.autograd.forward_ad.dual_level():
+            try:
+                NOT_DERIVED[name](torch, torch.autograd.forward_ad.make_dual(x.detach(), y), y)
+            except NotImplementedError as error:
+                seen.append(str(error).splitlines()[0])
+        return seen
+
+    assert run(ours) == run(theirs)
+
+
+def test_the_second_operand_of_zeta_has_a_derivative():
+    def run(torch: Any) -> Any:
+        x, y = (torch.tensor([value], requires_grad=True) for value in (2.5, 1.5))
+        found = torch.special.zeta(x, y)
+        (gradient,) = torch.autograd.grad(found, y, retain_graph=True)
+        with pytest.raises(NotImplementedError) as caught:
+            torch.autograd.grad(found, x)
+        return round(gradient.item(), 5), first_part(str(caught.value))
+
+    assert run(ours) == run(theirs)
+
+
 def _product(found: Any) -> Any:
     return (found.U @ found.Vh).real
 

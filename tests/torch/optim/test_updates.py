@@ -79,10 +79,16 @@ def test_hundred_steps(case: Case, dtype: str):
 
 # with foreach, PyTorch writes in another way
 @pytest.mark.parametrize("case", [case for case in CASES if "foreach" not in case.options], ids=str)
-def test_versions_of_the_parameters(case: Case):
+def test_versions_of_parameters_and_state(case: Case):
     torch = pytest.importorskip("torch")
-    own, theirs = [run(lib, case, steps=3)[0] for lib in (ft, torch)]
-    assert [p._version for p in own] == [p._version for p in theirs]
+
+    def versions(lib: Any) -> Any:
+        params, optimizer = run(lib, case, steps=3)
+        states = [optimizer.state.get(p, {}) for p in params]
+        tensors = [{key: x for key, x in state.items() if isinstance(x, lib.Tensor)} for state in states]
+        return [p._version for p in params], [{key: x._version for key, x in each.items()} for each in tensors]
+
+    assert versions(ft) == versions(torch)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if str(case) in RECORDED], ids=str)

@@ -379,6 +379,7 @@ def _torch_bce_with_logits(
 ) -> Tensor:
     """``torch.nn.functional.binary_cross_entropy_with_logits`` with the reduction as a number."""
     check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    check_floating("log_sigmoid_cpu", input._type.array)
     if not target.is_floating_point():
         result_name = ops.result_type(input, target).scalar_name
         raise RuntimeError(

@@ -23,7 +23,13 @@ def _leaky(input: Any, slope: Any) -> Any:
     return jnp.where(input > 0, input, input * slope)
 
 
-@kernel("LeakyReluBackward0", strides=elementwise, fused="LeakyReluBackwardBackward0", kept=("self",))
+@kernel(
+    "LeakyReluBackward0",
+    strides=elementwise,
+    fused="LeakyReluBackwardBackward0",
+    kept=("self",),
+    gradient_saved_first=True,
+)
 @single
 def _leaky_relu(input: Array, negative_slope: float) -> Any:
     return _leaky(input, negative_slope)

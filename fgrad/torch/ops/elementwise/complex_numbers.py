@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.types.dtypes import dtype as Dtype, float16, float32, float64
+from fgrad.mutable.types.dtypes import complex32, dtype as Dtype, float16, float32, float64
 from fgrad.torch.ops.table.broadcasting import Types, aligned, derivative, inexact
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.outputs import FOUND, OBJECT
@@ -43,6 +43,8 @@ def complex(real: Array, imag: Array) -> Any:
 
     Source: `torch.complex <https://docs.pytorch.org/docs/stable/generated/torch.complex.html>`_.
     """
+    if real.dtype.itemsize == 2:
+        _ = complex32.numpy  # which raises: there are no such arrays
     return lax.complex(*aligned(real, imag))
 
 
@@ -97,7 +99,7 @@ def angle(input: Array) -> Any:
 
 @operation("ConjPhysicalBackward0", strides=elementwise, method=False, function=False)
 def _conj_physical(input: Array) -> Any:
-    return lax.conj(input)
+    return lax.conj(input) if kind(input) == "c" else input
 
 
 @composite(out=FOUND)

@@ -64,6 +64,7 @@ def i0e(input: Array) -> Any:
 
     Source: `torch.special.i0e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i0e>`_.
     """
+    check_kinds("i0e_cpu", "f", input)
     return _i0e(input)
 
 
@@ -73,6 +74,7 @@ def i1(input: Array) -> Any:
 
     Source: `torch.special.i1 <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1>`_.
     """
+    check_kinds("i1_cpu", "f", input)
     return _i1(input)
 
 
@@ -82,6 +84,7 @@ def i1e(input: Array) -> Any:
 
     Source: `torch.special.i1e <https://docs.pytorch.org/docs/stable/special.html#torch.special.i1e>`_.
     """
+    check_kinds("i1e_cpu", "f", input)
     return _i1e(input)
 
 

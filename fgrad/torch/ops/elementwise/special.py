@@ -232,6 +232,7 @@ def _polygamma(n: int, x: Any) -> Any:
 def _polygamma_of(input: Array, n: int) -> Any:
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
+    check_kinds({0: "digamma", 1: "trigamma"}.get(n, "polygamma"), "f", input)
     return _polygamma(n, input)
 
 
@@ -311,7 +312,14 @@ def _at_limits(function: Any, value_at_zero: int, order: Any, x: Any) -> Any:
     return jnp.where(at_zero, value_at_zero, jnp.where(at_infinity, 1 - value_at_zero, value))
 
 
-@operation("IgammaBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
+@operation(
+    "IgammaBackward0",
+    promote=common,
+    strides=elementwise,
+    inplace=True,
+    outputs=(),
+    not_derived={"self": "igamma: input"},
+)
 def igamma(input: Array, other: Array) -> Any:
     """The regularized lower incomplete gamma function of order ``input`` at ``other``.
 
@@ -321,7 +329,14 @@ def igamma(input: Array, other: Array) -> Any:
     return _at_limits(lax.igamma, 0, *aligned(input, other))
 
 
-@operation("IgammacBackward0", promote=common, strides=elementwise, inplace=True, outputs=())
+@operation(
+    "IgammacBackward0",
+    promote=common,
+    strides=elementwise,
+    inplace=True,
+    outputs=(),
+    not_derived={"self": "igammac: input"},
+)
 def igammac(input: Array, other: Array) -> Any:
     """The regularized upper incomplete gamma function of order ``input`` at ``other``.
 
@@ -332,7 +347,12 @@ def igammac(input: Array, other: Array) -> Any:
 
 
 _choose_zeta = overloads_with_numbers(
-    "zeta", "SpecialZetaBackward", lambda x, y: _hurwitz(*aligned(x, y)), check_wide, outputs=()
+    "zeta",
+    "SpecialZetaBackward",
+    lambda x, y: _hurwitz(*aligned(x, y)),
+    check_wide,
+    outputs=(),
+    not_derived={"self": "zeta"},
 )
 
 

@@ -139,7 +139,7 @@ def atanh(input: Array) -> Any:
 
 
 for _name in ("asinh", "acosh", "atanh"):
-    twin_with_node(_name, f"{_name.title()}Backward1")
+    twin_with_node(_name, f"{_name.title()}Backward1", f"inplace version of {_name}")
 
 for _name in ("sin", "cos", "tan"):
     add_alias(f"arc{_name}", f"a{_name}")

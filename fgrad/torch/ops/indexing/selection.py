@@ -215,7 +215,14 @@ def _relu(x: Any) -> Any:
     return lax.max(x, lax.full_like(x, 0))
 
 
-@operation("ReluBackward0", strides=elementwise, inplace=True, fused="ThresholdBackwardBackward0", out=NOT_TAKEN)
+@operation(
+    "ReluBackward0",
+    strides=elementwise,
+    inplace=True,
+    fused="ThresholdBackwardBackward0",
+    gradient_saved_first=True,
+    out=NOT_TAKEN,
+)
 def relu(input: Array) -> Any:
     """The elements, with 0 for the negative ones.
 

@@ -30,6 +30,7 @@ from fgrad.torch.ops.table.outputs import exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import transpose
+from fgrad.torch.random.scalars import scalar_name
 
 # -- QR --------------------------------------------------------------------------------------------------------------
 
@@ -390,11 +391,49 @@ def geqrf(input: Array) -> Any:
     return return_types.geqrf(apply(_geqrf.operation, (input,)))
 
 
+def _check_ormqr(input: Any, tau: Any, other: Any, left: bool) -> None:
+    """Raise PyTorch's error for operands of ``ormqr`` that do not fit together."""
+
+    def require(holds: bool, text: str) -> None:
+        if not holds:
+            raise RuntimeError(f"torch.ormqr: {text}")
+
+    require(input.ndim >= 2, "input must have at least 2 dimensions.")
+    require(other.ndim >= 2, "other must have at least 2 dimensions.")
+    side = -2 if left else -1
+    named_side = f"other.shape[{side}]"
+    require(tau.ndim > 0, "tau must have at least 1 dimension.")
+    reflections = min(other.shape[side], input.shape[-1])
+    require(tau.shape[-1] == reflections, f"tau.shape[-1] must be equal to min({named_side}, input.shape[-1])")
+    require(other.shape[side] == input.shape[-2], f"{named_side} must be equal to input.shape[-2]")
+    for name, x, expected, what in (
+        ("tau", tau, input.ndim - 1, "have one dimension less than input"),
+        ("other", other, input.ndim, "have the same number of dimensions as input"),
+    ):
+        require(
+            x.ndim == expected,
+            f"Expected {name} to {what}, but got {name}.ndim equal to {x.ndim} and input.ndim is equal to {input.ndim}",
+        )
+    batch = input.shape[:-2]
+    for name, x, end in (("tau", tau, -1), ("other", other, -2)):
+        require(
+            x.shape[:end] == batch,
+            f"Expected batch dimensions of {name} to be equal to input.shape[:-2], but got {list(x.shape[:end])}",
+        )
+    for name, x in (("tau", tau), ("other", other)):
+        require(
+            x.dtype == input.dtype,
+            f"Expected input and {name} to have the same dtype, but input has dtype{scalar_name(input.dtype)} and "
+            f"{name} has dtype {scalar_name(x.dtype)}",
+        )
+
+
 @overload(
     "ormqr", "OrmqrBackward0", saved=("self", "input2", "input3"), kept=("self", "input2", "input3", "result"),
     strides=column_major,
 )  # fmt: skip
 def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bool) -> Any:
+    _check_ormqr(input, input2, input3, left)
     check_lapack("ormqr_cpu", input)
     return lax.linalg.ormqr(input, input2, input3, left=left, transpose=transpose)
 

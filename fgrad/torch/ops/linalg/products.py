@@ -335,15 +335,23 @@ def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
     return jnp.broadcast_to(input, shape)
 
 
+def _times(x: Any, factor: Any) -> Any:
+    """An array times a number, in the array's type."""
+    return lax.mul(x, lax.convert_element_type(lax.broadcast(factor, x.shape), x.dtype))
+
+
 def _scaled_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, without ``input`` if beta is 0, so that its NaNs do not count.
 
     A product with more bits is rounded only with the sum.
     """
-    shape, dtype = product.shape, product.dtype
+    return _sum_with(input, _times(product, alpha), beta)
+
+
+def _sum_with(input: Any, scaled: Any, beta: Any) -> Any:
+    shape, dtype = scaled.shape, scaled.dtype
     bias = lax.convert_element_type(_expanded(input, shape), dtype)
-    scaled = lax.mul(product, lax.convert_element_type(lax.broadcast(alpha, shape), dtype))
-    total = lax.add(lax.mul(bias, lax.convert_element_type(lax.broadcast(beta, shape), dtype)), scaled)
+    total = lax.add(_times(bias, beta), scaled)
     return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, total), input.dtype)
 
 
@@ -481,4 +489,6 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Num
     if input.dtype == vec1.dtype == vec2.dtype == np.bool_:
         counts = [x.astype(np.int64) for x in (input, vec1, vec2)]
         return _scaled_sum(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)
-    return _scaled_sum(input, vec1[:, None] * vec2[None, :], beta, alpha)
+    # PyTorch scales the first vector, not the product: in half precision the results differ
+    rows = lax.convert_element_type(vec1[:, None], jnp.result_type(vec1, vec2))
+    return _sum_with(input, _times(rows, alpha) * vec2[None, :], beta)

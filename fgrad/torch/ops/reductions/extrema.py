@@ -15,7 +15,7 @@ from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, EXTREME
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
-from fgrad.torch.ops.table.table import Array, composite, operation
+from fgrad.torch.ops.table.table import TABLE, Array, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim
 
 
@@ -116,19 +116,20 @@ _EXTREMA = (
 
 
 def _choose(
-    function: str, input: Any, dim: Any, keepdim: bool, other: Any, of_all: Any, along_axis: Any, of_pair: str
+    function: str, input: Any, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along_axis: Any, of_pair: str
 ) -> Any:
     if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int | Tensor)):
         raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
     if isinstance(dim, Tensor) or other is not None:
-        return getattr(input, of_pair)(dim if other is None else other)
+        return TABLE[of_pair].call(input, dim if other is None else other, out=out)
     if dim is None:
-        return apply(of_all.operation, (input,))
-    return getattr(return_types, function)(apply(along_axis.operation, (input,), (dim, keepdim)))
+        return of_all(input, out=out)
+    found = getattr(return_types, function)(along_axis(input, dim, keepdim, out=out))
+    return found if out is None else return_types.written(found, found)
 
 
 @composite(out=CAST)
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """The largest element; along an axis, with its index; or the elementwise maximum of two tensors.
 
     Without an axis, ties share the gradient evenly; along an axis the element at the returned index gets it all.
@@ -139,16 +140,16 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
     Source: `torch.max <https://docs.pytorch.org/docs/stable/generated/torch.max.html>`_.
     """
-    return _choose("max", input, dim, keepdim, other, _max_all, _max_dim, "maximum")
+    return _choose("max", input, dim, keepdim, other, out, _max_all, _max_dim, "maximum")
 
 
 @composite(out=CAST)
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """The smallest element; along an axis, with its index; or the elementwise minimum of two tensors.
 
     Source: `torch.min <https://docs.pytorch.org/docs/stable/generated/torch.min.html>`_.
     """
-    return _choose("min", input, dim, keepdim, other, _min_all, _min_dim, "minimum")
+    return _choose("min", input, dim, keepdim, other, out, _min_all, _min_dim, "minimum")
 
 
 def _extremum(function: str, input: Any, dim: Dims, keepdim: bool, reduce: Any) -> Any:

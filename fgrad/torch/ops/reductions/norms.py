@@ -277,4 +277,9 @@ def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Choice:
         raise RuntimeError("renorm: maxnorm must be real-valued")
     if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if not input._type.inexact:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{input._type.dtype.scalar_name}"
+        )
     return _renorm, input, p, dim, maxnorm

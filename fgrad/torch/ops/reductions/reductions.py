@@ -15,7 +15,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.making import sizes_of
 from fgrad.torch.ops.table.broadcasting import inexact
-from fgrad.torch.ops.table.kinds import kind
+from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
@@ -339,13 +339,37 @@ def count_nonzero(input: Array, dim: Dims = None) -> Any:
     return jnp.sum(nonzero, axes_of(dim, input.ndim), dtype=np.int64)
 
 
-def check_nonempty(function: str, shape: Any, dim: Dims, error: type[Exception] = RuntimeError) -> None:
-    """Raise PyTorch's error for an empty reduction that has no identity."""
+@operation(None)
+def hash_tensor(input: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+    """The exclusive or of the elements' bits, as numbers of 64 bits.
+
+    >>> import fgrad.torch as torch
+    >>> torch.hash_tensor(torch.tensor([1, 2, 4])).item()
+    7
+
+    Source: `torch.hash_tensor <https://docs.pytorch.org/docs/stable/generated/torch.hash_tensor.html>`_.
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    check_nonempty("hash_tensor", input.shape, dim, called="hash_tensor")
+    check_kinds("xor_sum_cpu", "bif", input)
+    if kind(input) == "f":
+        bits = lax.bitcast_convert_type(input.astype(np.float64), np.uint64)
+    else:
+        bits = input.astype(np.int64).astype(np.uint64)
+    return jnp.bitwise_xor.reduce(bits, axis=axes_of(dim, input.ndim), keepdims=keepdim)
+
+
+def check_nonempty(
+    function: str, shape: Any, dim: Dims, error: type[Exception] = RuntimeError, called: str = ""
+) -> None:
+    """Raise PyTorch's error for an empty reduction that has no identity; ``called`` is how it names the function."""
+    called = called or f"{function}()"
     if dim is None or dim == ():
         if 0 in shape:
             hint = " Specify the reduction dim with the 'dim' argument." if error is RuntimeError else ""
-            raise error(f"{function}(): Expected reduction dim to be specified for input.numel() == 0.{hint}")
+            raise error(f"{called}: Expected reduction dim to be specified for input.numel() == 0.{hint}")
         return
     for d in (dim,) if isinstance(dim, int) else dim:
         if shape and not shape[wrap_dim(d, len(shape))]:
-            raise IndexError(f"{function}(): Expected reduction dim {d} to have non-zero size.")
+            raise IndexError(f"{called}: Expected reduction dim {d} to have non-zero size.")

@@ -175,6 +175,8 @@ def var_mean(
 
     Source: `torch.var_mean <https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html>`_.
     """
+    if not input._type.inexact:
+        raise RuntimeError("var_mean only support floating point and complex dtypes")
     return apply(_var_mean.operation, (input,), _parameters("var_mean", input, dim, unbiased, keepdim, correction))
 
 
@@ -186,6 +188,8 @@ def std_mean(
 
     Source: `torch.std_mean <https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html>`_.
     """
+    if not input._type.inexact:
+        raise RuntimeError("std_mean only support floating point and complex dtypes")
     return apply(_std_mean.operation, (input,), _parameters("std_mean", input, dim, unbiased, keepdim, correction))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from fgrad.mutable.layout.geometry import overlaps
+from fgrad.mutable.layout.geometry import Ints, overlaps
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.output_strides import ELEMENTWISE
 from fgrad.mutable.operation.overlap import OVERLAP, check_apart, check_partial_overlap
@@ -19,6 +19,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.promotion import can_cast
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.write.copying import broadcast_error
 from fgrad.torch.random.scalars import cpp_name
 
 
@@ -208,12 +209,17 @@ def check_outputs(
             output = types.names[min(k, len(types.names) - 1)]
             narrow = result_dtype.scalar_name == "Int"
             raise types.error(types.text.format(**words, **c_names, output=output, narrow=narrow))
-        _check_memory(rule.memory, operation, operands, out)
+        _check_memory(rule.memory, operation, operands, result._type.shape, out)
 
 
-def _check_memory(memory: Memory | None, operation: Operation | None, operands: Sequence[Any], out: Tensor) -> None:
+def _check_memory(
+    memory: Memory | None, operation: Operation | None, operands: Sequence[Any], shape: Ints, out: Tensor
+) -> None:
+    elementwise = operation is not None and operation.computing.strides in ELEMENTWISE
+    if elementwise and out._type.shape != shape and any(x is out for x in operands):
+        raise broadcast_error(out._type.shape, shape)  # an operand is not resized
     if memory is None:
-        if operation is None or operation.computing.strides not in ELEMENTWISE:
+        if not elementwise:
             return
         memory = Memory.SAME
     disjoint = memory is not Memory.SAME

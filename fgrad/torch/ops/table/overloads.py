@@ -267,9 +267,14 @@ def _enter(
     return enter_row(called, public, None, method, inplace, function, **options)
 
 
-def twin_with_node(of: str, node: str) -> None:
-    """Enter the in-place twin of an operation, with a node of another name."""
-    op = evolve(operation_of(TABLE[of].call), node=node, plans={})
+def twin_with_node(of: str, node: str, not_derived: str = "") -> None:
+    """Enter the in-place twin of an operation, with a node of another name.
+
+    ``not_derived`` is what PyTorch's error calls the twin's derivative, if it has none.
+    """
+    op = operation_of(TABLE[of].call)
+    gradients = evolve(op.gradients, not_derived={"self": not_derived}) if not_derived else op.gradients
+    op = evolve(op, node=node, gradients=gradients, plans={})
 
     def twin(input: Array) -> Tensor:
         return apply_inplace(op, (input,))

@@ -160,6 +160,11 @@ class Signature:
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
+        if not self.first and args and not isinstance(args[0], Tensor):
+            raise TypeError(
+                f"descriptor '{self.name}' for 'torch._C.TensorBase' objects doesn't apply to a "
+                f"'{type(args[0]).__name__}' object"
+            )
         if not kwargs and len(args) in self.complete:
             return [*args, *self.defaults[len(args) :]]
         for order in self.former:

@@ -129,8 +129,10 @@ def operation(
     many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    gradient_saved_first: bool = False,
     gradient_columns: tuple[str, ...] = (),
     undefined: Callable[..., bool] | None = None,
+    not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
     former: Sequence[str] = (),
     method: bool = True,
@@ -147,8 +149,8 @@ def operation(
       promote, strides, single, many: see ``Computing``.
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
-      fused, kept, auxiliary, workspace, constants, gradient_views, gradient_strides, gradient_columns, undefined,
-        refuse: see ``Gradients``.
+      fused, kept, auxiliary, workspace, constants, gradient_views, gradient_strides, gradient_saved_first,
+        gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
       overlap, overloads: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -176,8 +178,10 @@ def operation(
                 constants,
                 gradient_views,
                 gradient_strides,
+                gradient_saved_first,
                 gradient_columns,
                 undefined,
+                not_derived,
                 refuse,
             ),
             Writing(overlap, overloads),

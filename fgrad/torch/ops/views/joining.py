@@ -10,6 +10,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.joins import Join, Piece
 from fgrad.mutable.operation.operation import Operation, apply
+from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import channels_last
@@ -235,3 +236,34 @@ def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
     """
     sequence = _nonempty("column_stack", tensors)
     return hstack([reshape(x, x._type.numel, 1) if len(x._type.shape) < 2 else x for x in sequence], out=out)
+
+
+@operation(NOT_IMPLEMENTED, method=False)
+def _chunk_cat(tensors: Arrays, dim: int, num_chunks: int) -> Any:
+    """Tensors cut into chunks along an axis, padded with zeros, and those of the same number flattened and joined."""
+    arrays: Sequence[Any] = tensors
+    if num_chunks < 1:
+        raise RuntimeError("_chunk_cat expects positive num_chunks")
+    if not arrays:
+        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+    ranks = {x.ndim for x in arrays}
+    for x in arrays:
+        if not x.size:
+            raise RuntimeError("_chunk_cat expects non-empty tensor")
+        if x.dtype != arrays[0].dtype:
+            raise RuntimeError("_chunk_cat expects all input tensors with the same dtype")
+    if len(ranks) == 1:
+        dim = wrap_dim(dim, *ranks)
+    elif dim < 0:
+        raise RuntimeError("_chunk_cat expects non-negative dim when input tensors have different ndims")
+    elif dim >= min(ranks):
+        raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")
+    before = arrays[0].shape[:dim]
+    if any(x.shape[:dim] != before for x in arrays):
+        raise RuntimeError("_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors")
+    chunks = []
+    for x in arrays:
+        missing = -x.shape[dim] % num_chunks
+        padded = jnp.pad(x, [(0, missing if axis == dim else 0) for axis in range(x.ndim)])
+        chunks.append(padded.reshape(*before, num_chunks, -1))
+    return jnp.concatenate(chunks, -1)

@@ -284,6 +284,11 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
             "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
             + sections._type.dtype.scalar_name
         )
+    if isinstance(sections, Tensor) and len(sections._type.shape) > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+            f"got a tensor with {len(sections._type.shape)} dims"
+        )
     if isinstance(sections, Tensor | np.integer):
         sections = sections.tolist()
     if sections.__class__ is bool or not isinstance(sections, int | tuple | list):
