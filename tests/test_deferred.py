@@ -51,7 +51,8 @@ def starred(module: str) -> Iterator[tuple[str, str, str]]:
         tree = parsed(Path(str(found.__file__)))
         yield from [(source, name, here) for source, name, here in checked(tree) if name == here and here[0] != "_"]
         names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-        names += [x.id for node in tree.body if isinstance(node, ast.Assign) for x in node.targets if hasattr(x, "id")]
+        assigned = [x for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for x in ast.walk(node)]
+        names += [x.id for x in assigned if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)]
     yield from [(module, name, name) for name in names if name[0] != "_"]
 
 

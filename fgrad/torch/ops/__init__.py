@@ -6,8 +6,9 @@ What nearly every program needs is imported at once, the rest at first use (``fa
 from pkgutil import iter_modules
 from typing import Any
 
+from fgrad.torch.ops.creation import creation as _creation  # noqa: F401  (they enter their rows)
 from fgrad.torch.ops.dispatcher import packet
-from fgrad.torch.ops.elementwise import comparison as _comparison  # noqa: F401  (they enter their rows)
+from fgrad.torch.ops.elementwise import comparison as _comparison  # noqa: F401
 from fgrad.torch.ops.families import functions, rows
 from fgrad.torch.ops.indexing import subscripts as _subscripts  # noqa: F401
 from fgrad.torch.ops.linalg import products as _products  # noqa: F401

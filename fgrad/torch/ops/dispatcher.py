@@ -14,7 +14,7 @@ from typing import Any
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.table import TABLE
-from fgrad.torch.stand_ins import refusal
+from fgrad.torch.refused import refusal
 
 #: how the names of operators begin that PyTorch's Python has in a namespace of its own
 _NAMESPACES = ("fft", "linalg", "special")
