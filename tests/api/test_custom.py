@@ -419,7 +419,7 @@ def test_bad_definitions():
         fgrad.define_rule("nonesuch", vjp=lambda ct: ct)
     with pytest.raises(ValueError, match="'sin' has a rule already"):
         fgrad.define_rule("sin", vjp=lambda ct, out, x: (ct,))
-    with pytest.raises(ValueError, match="no rule by define_rule"):
+    with pytest.raises(ValueError, match="no rule from define_rule"):
         fgrad.check_rule(jnp.sin, 1.0)
     with pytest.raises(errors.RuleTypeError, match="vjp|bwd"):
         fgrad.grad(fgrad.define_rule(lambda x: x, vjp=lambda ct, out, x: (jnp.ones(3),)))(1.0)
