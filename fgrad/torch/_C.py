@@ -127,6 +127,11 @@ def _set_fwd_grad_enabled(enabled: bool) -> None:
     modes.forward_grad = enabled
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Whether the program runs inside a transformation of ``torch.func``."""
+    return bool(modes.transforms)
+
+
 def _is_torch_function_enabled() -> bool:
     """Whether classes of arguments may override calls."""
     return modes.overriding == ALL

@@ -27,7 +27,7 @@ from fgrad.torch.version import __version__
 _HERE = "fgrad.torch"
 _THERE = "torch"
 #: packages of a PyTorch, and what they are here
-_PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch"}
+_PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch.deprecated"}
 
 
 class _Loader:

@@ -26,16 +26,16 @@ REFUSED = {
     "_custom_ops": "custom_op impl impl_abstract",
     "_dynamo": "OptimizedModule explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
-    "_functorch": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
+    "_functorch": "",
+    "_functorch.deprecated": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
     "make_functional_with_buffers",
-    "_functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
-    "make_functional make_functional_with_buffers vjp vmap",
     "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
     "_functorch.python_key": "make_fx",
     "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
     "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
     "_guards": "TracingContext detect_fake_mode",
     "_higher_order_ops": "cond scan while_loop",
+    "_higher_order_ops.associative_scan": "associative_scan",
     "_higher_order_ops.cond": "cond",
     "_inductor": "",
     "_prims_common": "",

@@ -23,6 +23,8 @@ from fgrad.deferred import deferred
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.devices import device
+from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.refused import HERE, REFUSED, refusal, refused
 from fgrad.torch.trees import flatten, unflatten
 
@@ -41,6 +43,10 @@ def _none(*args: Any, **kwargs: Any) -> None:
 
 def _number(value: int) -> Callable[..., int]:
     return lambda *args, **kwargs: value
+
+
+class OutOfMemoryError(RuntimeError):
+    """PyTorch's error when an accelerator's memory is exhausted; programs catch it."""
 
 
 class _Nothing(ContextDecorator):
@@ -123,6 +129,17 @@ def _transform(name: str) -> Any:
     return getattr(importlib.import_module(HERE + "func"), name)
 
 
+def _functional(name: str) -> Any:
+    """What ``torch.nn.functional`` has."""
+    return getattr(importlib.import_module(HERE + "nn.functional"), name)
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Device, dtype, ``non_blocking`` and memory format that arguments of ``to`` give."""
+    to, dtype, non_blocking, _, memory_format = to_arguments(args, kwargs)
+    return None if to is None else device(to), dtype, non_blocking, memory_format
+
+
 def _by_device_and_type(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
     """Lists of tensors, grouped by device and dtype of the first list's."""
     groups: dict[Any, list[int]] = {}
@@ -150,7 +167,8 @@ WORKING: dict[str, dict[str, Any]] = {
         name: NameOnly(name)
         for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4", "per_tensor_affine", "per_tensor_symmetric")
         + ("per_channel_affine", "per_channel_symmetric")
-    },
+    }
+    | {"OutOfMemoryError": OutOfMemoryError},
     "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
     "_C._functorch": {
         "is_batchedtensor": _never,
@@ -167,6 +185,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "_saved_tensors_hooks_is_enabled": lambda: modes.saved_hooks_disabled is None,
         "_saved_tensors_hooks_get_disabled_error_message": lambda: modes.saved_hooks_disabled,
     },
+    "_C._nn": {"__getattr__": _functional, "_parse_to": _parse_to},
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
                 "assume_constant_result": _same, "mark_static_address": _none, "reset": _none, "allow_in_graph": _same,
@@ -175,14 +194,15 @@ WORKING: dict[str, dict[str, Any]] = {
     "_dynamo.utils": {"is_compile_supported": _never},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
     "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
-    "_subclasses.fake_tensor": {"is_fake": _never},
+    "_subclasses.fake_tensor": {"is_fake": _never, "unset_fake_temporarily": _Nothing},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
-    "_functorch": {"__getattr__": _transform},
+    "_functorch.deprecated": {"__getattr__": _transform},
     "_functorch.vmap": {"Tensor": Tensor, "tree_flatten": flatten, "tree_unflatten": unflatten},
     "_guards": {"active_fake_mode": _none},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
     "cuda": {
+        "OutOfMemoryError": OutOfMemoryError,
         "_initialized": False,
         "default_generators": (),
         "device": _Nothing,

@@ -44,7 +44,7 @@ else:
     raise AssertionError
 import functorch
 from functorch import vmap, make_functional
-assert functorch is ours._functorch and vmap is ours.func.vmap
+assert functorch is ours._functorch.deprecated and vmap is ours.func.vmap
 try:
     from functorch import dim
 except ImportError as error:

@@ -54,6 +54,16 @@ def test_what_a_few_lines_can_do():
     clip = importlib.import_module("fgrad.torch.nn.utils.clip_grad")
     assert clip.clip_grad_norm_ is torch.nn.utils.clip_grad_norm_
     assert torch.functional.einsum is torch.einsum
+    assert torch.OutOfMemoryError is torch.cuda.OutOfMemoryError and issubclass(torch.OutOfMemoryError, RuntimeError)
+    parse = importlib.import_module("fgrad.torch._C._nn")._parse_to
+    assert parse(torch.float64, non_blocking=True) == (None, torch.float64, True, None)
+    assert parse("cpu") == (torch.device("cpu"), None, False, None)
+    assert torch.func.vmap(lambda x: x + torch._C._are_functorch_transforms_active())(torch.zeros(1)).item() == 1
+    assert not torch._C._are_functorch_transforms_active()
+    functorch = importlib.import_module("fgrad.torch._functorch.deprecated")
+    assert functorch.vmap is torch.func.vmap and functorch.grad is torch.func.grad
+    with pytest.raises(NotImplementedError, match="make_functional: fgrad.torch has PyTorch's autograd"):
+        functorch.make_functional(torch.nn.Linear(1, 1))
     assert isinstance(torch.__config__.show(), str) and isinstance(torch.__config__.parallel_info(), str)
     with pytest.raises(OSError, match="machine code for PyTorch"):
         torch.ops.load_library("x.so")

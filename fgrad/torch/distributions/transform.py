@@ -34,6 +34,8 @@ class Transform:
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = (None, None)
+        #: the inverse once it has been asked for; libraries keep theirs here
+        self._inv: Any = None
         super().__init__()
 
     @property
@@ -46,7 +48,9 @@ class Transform:
     @property
     def inv(self) -> "Transform":
         """The inverse."""
-        return _InverseTransform(self)
+        if self._inv is None:
+            self._inv = _InverseTransform(self)
+        return self._inv
 
     def _not_implemented(self) -> Any:
         raise NotImplementedError

@@ -26,13 +26,17 @@ PROGRAMS = {
     "gpytorch": ["gpytorch"],
     "higher": ["higher"],
     "kornia": ["kornia"],
+    "lightning": ["lightning"],
     "linear_operator": ["linear_operator"],
     "local_attention": ["local_attention"],
     "nflows": ["nflows"],
     "opacus": ["opacus"],
     "pyro": ["pyro"],
+    "pytorch_metric_learning": ["pytorch_metric_learning"],
+    "pytorch_optimizer": ["pytorch_optimizer"],
     "rotary_embedding_torch": ["rotary_embedding_torch"],
     "skorch": ["skorch"],
+    "snntorch": ["snntorch"],
     "tensordict": ["tensordict"],
     "timm": ["timm", "torchvision"],
     "torch_ema": ["torch_ema"],
@@ -40,6 +44,8 @@ PROGRAMS = {
     "torchmetrics": ["torchmetrics"],
     "torchopt": ["torchopt"],
     "torchsde": ["torchsde"],
+    "torchvision": ["torchvision"],
+    "transformers": ["transformers"],
     "unfoldnd": ["unfoldNd"],
     "vit_pytorch": ["vit_pytorch"],
     "x_transformers": ["x_transformers"],
@@ -47,7 +53,7 @@ PROGRAMS = {
 }
 
 #: why a program does not run here
-REFUSED = {"tensordict": "it takes private functions of PyTorch's pytrees (torch.utils._pytree._list_flatten)"}
+REFUSED: dict[str, str] = {}
 
 
 def played_all(side: str, programs: Sequence[Path], folder: Path) -> dict[str, np.ndarray]:

@@ -68,6 +68,12 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("t", [ours, theirs])
+def test_a_transform_has_one_inverse(t):
+    transform = t.distributions.ExpTransform()
+    assert transform._inv is None and transform.inv is transform.inv and transform.inv.inv is transform
+
+
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms_agree(name: str) -> None:
     make, argument = TRANSFORMS[name]
