@@ -357,7 +357,8 @@ def hash_tensor(input: Array, dim: Dims = (), *, keepdim: bool = False, mode: in
         bits = lax.bitcast_convert_type(input.astype(np.float64), np.uint64)
     else:
         bits = input.astype(np.int64).astype(np.uint64)
-    return jnp.bitwise_xor.reduce(bits, axis=axes_of(dim, input.ndim), keepdims=keepdim)
+    axes: Any = axes_of(dim, input.ndim)
+    return jnp.bitwise_xor.reduce(bits, axis=axes, keepdims=keepdim)
 
 
 def check_nonempty(
