@@ -288,6 +288,7 @@ OTHERS = {
     "greatest": lambda x: [x.max(1), x.min(), (x > 1).any(0), (x > 1).all()],
     "places of the greatest": lambda x: [jnp.argmax(x, 1), jnp.argmin(x, 2)],
     "running sums": lambda x: [jnp.cumsum(x, 1)],
+    "products": lambda x: [jnp.prod(x, 1), jnp.prod(x)],
     "clamped": lambda x: [lax.clamp(1.0, x, 5.0), jnp.sign(x - 3)],
     "stacked": lambda x: [jnp.stack([x, -x], 1)],
     "triangle": lambda x: [jnp.tril(x)],

@@ -1,4 +1,4 @@
-"""Kernels of sums, extremes and running sums."""
+"""Kernels of sums, products, extremes, and their running versions."""
 
 from functools import partial
 
@@ -20,12 +20,17 @@ from fgrad.run.kernels.kernel import (
 )
 
 
-def _sum(op: Op) -> Kernel | None:
-    dtype, axes = op.in_types[0].dtype, tuple(op.params["axes"])
-    if dtype not in REALS:
-        return None
-    along = None if len(axes) == op.in_types[0].ndim else axes
-    return _order_dependent(partial(np.add.reduce, axis=along, dtype=dtype), dtype)
+def _total(function: np.ufunc) -> Entry:
+    """A sum or product, in the operand's type."""
+
+    def entry(op: Op) -> Kernel | None:
+        dtype, axes = op.in_types[0].dtype, tuple(op.params["axes"])
+        if dtype not in REALS:
+            return None
+        along = None if len(axes) == op.in_types[0].ndim else axes
+        return _order_dependent(partial(function.reduce, axis=along, dtype=dtype), dtype)
+
+    return entry
 
 
 def _order_dependent(compute: Compute, dtype: np.dtype) -> Kernel:
@@ -81,6 +86,7 @@ REDUCTION: dict[str, Entry] = {
     "reduce_max": _reduction(np.maximum, ORDERED),
     "reduce_min": _reduction(np.minimum, ORDERED),
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
-    "reduce_sum": _sum,
+    "reduce_prod": _total(np.multiply),
+    "reduce_sum": _total(np.add),
 }
 TABLE.update(REDUCTION)

@@ -37,41 +37,54 @@ _BYTE_INDEX = "indexing with dtype torch.uint8 is now deprecated, please use a d
 Spec = tuple[int | str | None, ...]
 
 
-def _numpy_index(spec: Spec, indices: Sequence[Any]) -> tuple[Any, ...]:
-    """The index in NumPy's form, with each mask as one index array for each of its axes."""
-    it = iter(indices)
+def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, tuple[Any, ...], bool]:
+    """An array, the index in NumPy's form, and whether it may be negative.
+
+    The axes of a mask are one axis of the array, and the mask is one index array.
+    """
+    it, shape = iter(indices), iter(array.shape)
     items: list[Any] = []
+    sizes: list[int] = []
     for item in spec:
         if item is None:
             items.append(slice(None))
+            sizes.append(next(shape))
             continue
         index = next(it)
         if isinstance(item, str):
             items.append(index)
+            sizes.append(next(shape))
         elif index.shape:
-            items += _nonzero(index, item)
-    return tuple(items)
+            items.append(_nonzero(index, item))
+            sizes.append(math.prod([next(shape) for _ in index.shape]))
+    merged = lax.reshape(array, (*sizes, *shape))
+    return merged, tuple(items), any(isinstance(item, str) for item in spec)
 
 
-def _nonzero(mask: Any, count: int) -> list[Any]:
-    """The coordinates of the ``count`` true elements of a mask, in a graph half the size of JAX's ``nonzero``."""
+def _nonzero(mask: Any, count: int) -> Any:
+    """The flat positions of the ``count`` true elements of a mask, in a graph half the size of JAX's ``nonzero``."""
     flat = mask.reshape(-1).astype(bool)
     ranks = jnp.where(flat, jnp.cumsum(flat) - 1, count)
-    zeros = jnp.zeros(count, np.int64)
-    axes = [lax.broadcasted_iota(np.int64, mask.shape, axis).reshape(-1) for axis in range(mask.ndim)]
-    return [zeros.at[ranks].set(coordinates, mode="drop") for coordinates in axes]
+    positions = lax.iota(np.int64, flat.size)
+    return jnp.zeros(count, np.int64).at[ranks].set(positions, mode="drop", wrap_negative_indices=False)
 
 
 def _index(array: Any, *indices: Any, spec: Spec) -> Any:
-    return array.at[_numpy_index(spec, indices)].get(mode="promise_in_bounds", wrap_negative_indices=True)
+    array, items, signed = _numpy_index(array, spec, indices)
+    return array.at[items].get(mode="promise_in_bounds", wrap_negative_indices=signed)
 
 
 def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: bool) -> Any:
     if "mask" in spec:
         return _mask_filled(array, values, indices[0], spec.index("mask"))
-    items = _numpy_index(spec, indices)
+    shape = array.shape
+    array, items, signed = _numpy_index(array, spec, indices)
     if not items:
         raise RuntimeError("index_put: a mask without axes says nothing of where values go that are not a single one")
+    return lax.reshape(_put(array, values, items, accumulate, signed), shape)
+
+
+def _put(array: Any, values: Any, items: tuple[Any, ...], accumulate: bool, signed: bool) -> Any:
     target = array.at[items]
     shape = _result_shape(array.shape, items)
     if len(values.shape) > len(shape) or any(
@@ -85,11 +98,11 @@ def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: b
     if accumulate and array.dtype == np.bool_:
         count = array.astype(np.int32).at[items]
         values = values.astype(np.int32)
-        return count.add(values, mode="promise_in_bounds", wrap_negative_indices=True).astype(bool)
+        return count.add(values, mode="promise_in_bounds", wrap_negative_indices=signed).astype(bool)
     if accumulate:
-        return target.add(values, mode="promise_in_bounds", wrap_negative_indices=True)
+        return target.add(values, mode="promise_in_bounds", wrap_negative_indices=signed)
     # of several values for one element any may win, and PyTorch gives each its gradient
-    return target.set(values, mode="promise_in_bounds", wrap_negative_indices=True, unique_indices=True)
+    return target.set(values, mode="promise_in_bounds", wrap_negative_indices=signed, unique_indices=True)
 
 
 def _mask_filled(array: Any, value: Any, mask: Any, leading: int) -> Any:
