@@ -43,6 +43,9 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         # the import has set the spec of the other name
         module.__spec__ = self._spec
+        # libraries look through the names of ``torch.distributions.__dict__``, so those imported late are imported now
+        for name in getattr(module, "__all__", ()):
+            getattr(module, name)
 
 
 class _Torch(Distribution):

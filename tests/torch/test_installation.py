@@ -42,6 +42,8 @@ except ModuleNotFoundError as error:
     assert "fgrad.torch has nothing of that name" in str(error)
 else:
     raise AssertionError
+import torch.distributions
+assert {"Normal", "Beta", "kl_divergence"} <= vars(torch.distributions).keys() and "Adam" in vars(torch.optim)
 import functorch
 from functorch import vmap, make_functional
 assert functorch is ours._functorch.deprecated and vmap is ours.func.vmap
