@@ -4,7 +4,7 @@ NOTE [Nodes of gradients]
 With ``create_graph`` PyTorch runs the formulas of its derivatives as recorded operations.  Here the formula is the
 pull-back's graph: it is replayed primitive by primitive, each a recorded operation with the name that PyTorch gives
 the equivalent function.  Where PyTorch has one operation for a whole formula (``sigmoid_backward``), the
-table's entry names its node in ``fused``, and the pull-back runs as one operation.
+table's entry names its node in ``backward_node``, and the pull-back runs as one operation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -146,7 +146,7 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
         operands = _operands_of(pullback, reading, operands)
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
-    fused = plan.operation.gradients.fused
+    fused = plan.operation.gradients.backward_node
     if callable(fused):
         fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:

@@ -75,7 +75,7 @@ class Operation:
       node: the node's name, or a function from the operands' types and the parameters to it.
       operands: the names of the tensor operands as in ``_saved_*``; a variadic operation has one, "*tensors".
       parameters: the names of the static parameters.
-      fixed: the positions of the operands that have no derivative and no edge (indices, masks).
+      nondiff_operands: the positions of the operands without a derivative or an edge (indices, masks).
       outputs: the names of the outputs as in ``_saved_*``; none if backward never reads one.
       computing: how the results follow from the operands' types and layouts.
       gradients: what a node shows, saves and returns beyond what follows from the pull-back.
@@ -87,7 +87,7 @@ class Operation:
     node: str | Callable[..., str] | None
     operands: tuple[str, ...]
     parameters: tuple[str, ...] = ()
-    fixed: frozenset[int] = frozenset()
+    nondiff_operands: frozenset[int] = frozenset()
     outputs: tuple[str, ...] = ("result",)
     computing: Computing = COMPUTING
     gradients: Gradients = GRADIENTS
@@ -154,9 +154,9 @@ class Planned(Plan):
         self.present: tuple[int, ...] = tuple([i for i, t in enumerate(types) if t is not None])
         static, computing, gradients = operation.named(params), operation.computing, operation.gradients
         common = None if computing.promote is None else computing.promote(types, static)
-        half = half_of(common, types) if computing.single else None
+        half = half_of(common, types) if computing.in_float32 else None
         function = ArrayFunction(
-            operation.function, static, len(types), self.present, operation.fixed, common, half, into
+            operation.function, static, len(types), self.present, operation.nondiff_operands, common, half, into
         )
         arrays = [array_type_of(types[i]) for i in self.present]
         self.join: Join | None = None if into is not None else _join(operation, types, static)
@@ -176,7 +176,7 @@ class Planned(Plan):
             routine,
             out_types,
             bool(operation.outputs),
-            tuple([k for k, name in enumerate(names) if name in gradients.kept]),
+            tuple([k for k, name in enumerate(names) if name in gradients.always_saved]),
             tuple(
                 [k for k, name in enumerate(operation.outputs) if name in (*gradients.auxiliary, *gradients.workspace)]
             ),
@@ -192,7 +192,7 @@ class Planned(Plan):
         #: the operands that have an edge, with their indices among those present, or None
         position_of = {i: position for position, i in enumerate(self.present)}
         self.edges: tuple[Any, ...] = tuple(
-            [(i, position_of.get(i)) for i in range(len(types)) if i not in operation.fixed]
+            [(i, position_of.get(i)) for i in range(len(types)) if i not in operation.nondiff_operands]
         )
         factors = [(at, i) for at, (i, name) in enumerate(self.named_operands) if name in gradients.columns]
         #: the pull-backs for column-major operands, if that makes a difference
@@ -206,7 +206,9 @@ class Planned(Plan):
         #: the operands that are Python numbers
         self.numbers: tuple[int, ...] = tuple([i for i in self.present if not isinstance(types[i], TensorType)])
         #: the positions of Python numbers that PyTorch saves as numbers; those with a derivative it saves as tensors
-        self.by_value: frozenset[int] = frozenset([position_of[i] for i in self.numbers if i in operation.fixed])
+        self.by_value: frozenset[int] = frozenset(
+            [position_of[i] for i in self.numbers if i in operation.nondiff_operands]
+        )
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, adjusted by the operation's ``Gradients``."""
@@ -346,7 +348,7 @@ def check_same_device(operation: Operation, operands: Sequence[Any]) -> None:
     """Raise PyTorch's error for operands on several devices; 0-d CPU tensors and indices are allowed anywhere."""
     first = None
     for i, x in enumerate(operands):
-        if isinstance(x, Tensor) and i not in operation.fixed:
+        if isinstance(x, Tensor) and i not in operation.nondiff_operands:
             device = place_of(held_value(x._storage))
             if device.type == "cpu" and not x._type.shape:
                 continue
@@ -389,7 +391,7 @@ def _node_or_leaf(tensor: Tensor) -> Any:
 def has_non_inference(operation: Operation, operands: Sequence[Any]) -> bool:
     """Whether some operand is not an inference tensor: a number with a derivative counts as a tensor, as in PyTorch."""
     return any(
-        not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.fixed
+        not x._inference if isinstance(x, Tensor) else x is not None and i not in operation.nondiff_operands
         for i, x in enumerate(operands)
     )
 

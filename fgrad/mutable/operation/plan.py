@@ -85,7 +85,7 @@ class Plan:
         "inexact",
         "differentiable",
         "reads_outputs",
-        "kept",
+        "always_saved",
         "pullbacks",
         "_recomputing",
         "_pushforwards",
@@ -96,7 +96,7 @@ class Plan:
         routine: Routine,
         out_types: tuple[TensorType, ...],
         reads_outputs: bool = True,
-        kept: tuple[int, ...] = (),
+        always_saved: tuple[int, ...] = (),
         auxiliary: tuple[int, ...] = (),
     ):
         self.routine: Routine = routine
@@ -109,7 +109,7 @@ class Plan:
         #: whether the pull-back reads the outputs instead of recomputing them
         self.reads_outputs: bool = reads_outputs
         #: the inputs, and after them the outputs, that are saved although no derivative reads them
-        self.kept: tuple[int, ...] = kept
+        self.always_saved: tuple[int, ...] = always_saved
         #: the pull-backs made so far, by the requested operands
         self.pullbacks: dict[tuple[int, ...], Pullback] = {}
         self._recomputing: dict[tuple[int, ...], Pullback] = {}
@@ -127,13 +127,13 @@ class Plan:
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return with_x64(_pullback, self.graph, wrt, self.inexact, self.reads_outputs, self.kept)
+        return with_x64(_pullback, self.graph, wrt, self.inexact, self.reads_outputs, self.always_saved)
 
     def recomputing_pullback(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back that reads no output, but recomputes what it needs of them."""
         pullback = self._recomputing.get(wrt)
         if pullback is None:
-            pullback = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.kept)
+            pullback = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.always_saved)
             self._recomputing[wrt] = pullback
         return pullback
 

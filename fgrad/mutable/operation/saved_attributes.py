@@ -75,7 +75,7 @@ def _numbers(node: Any) -> dict[str, Any]:
     numbers = {}
     for i, x in zip(plan.numbers, node.numbers, strict=False):
         name = plan.operation.operand(i)
-        plainly = i in plan.operation.fixed or name in _SCALARS
+        plainly = i in plan.operation.nondiff_operands or name in _SCALARS
         numbers[name] = (_unsigned(x, name) if name in _INTEGERS else x) if plainly else _wrapped(x)
     return numbers
 

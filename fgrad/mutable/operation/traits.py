@@ -18,13 +18,13 @@ class Computing:
     Attributes:
       promote: how the operands' types are promoted: from (operand types, static parameters) to the common type.
       strides: how the strides of the outputs follow from the operands'; None for row-major.
-      single: whether half precision (and Python numbers) is computed in single precision and rounded once at the end.
+      in_float32: whether half precision (and Python numbers) is computed in float32 and rounded once at the end.
       many: from operands' types and the parameters to the join of this many, or None: see NOTE [Joins of many].
     """
 
     promote: Callable[..., Dtype | None] | None = None
     strides: Callable[..., Ints | None] | None = None
-    single: bool = False
+    in_float32: bool = False
     many: Callable[..., Join | None] | None = None
 
 
@@ -33,9 +33,9 @@ class Gradients:
     """What a node shows, saves and returns beyond what follows from the pull-back.
 
     Attributes:
-      fused: the name of the backward's own node (for double backward), if PyTorch runs backward as one operation; or
-        a function to it, as in ``Operation.node``.
-      kept: the operands and outputs that PyTorch saves although the derivative reads only their type.
+      backward_node: the name of the backward's own node (for double backward), if PyTorch runs backward as one
+        operation; or a function to it, as in ``Operation.node``.
+      always_saved: the operands and outputs that PyTorch saves although the derivative reads only their type.
       auxiliary: the outputs that have no derivative.
       workspace: the outputs that are there for the pull-back alone.  A backward that is itself recorded computes them
         again from the operands, so that it can be differentiated.
@@ -51,8 +51,8 @@ class Gradients:
         (None for an undefined one), and the parameters.
     """
 
-    fused: str | Callable[..., str] | None = None
-    kept: tuple[str, ...] = ()
+    backward_node: str | Callable[..., str] | None = None
+    always_saved: tuple[str, ...] = ()
     auxiliary: tuple[str, ...] = ()
     workspace: tuple[str, ...] = ()
     constants: tuple[tuple[str, Any], ...] = ()

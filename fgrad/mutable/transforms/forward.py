@@ -141,8 +141,8 @@ def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 def _node_name(plan: Planned, tangents: Graph) -> str:
     """The node name of tangents: that of the last step of PyTorch's formula, which for a product is a sum."""
-    if isinstance(plan.operation.gradients.fused, str):
-        return plan.operation.gradients.fused
+    if isinstance(plan.operation.gradients.backward_node, str):
+        return plan.operation.gradients.backward_node
     nodes = plan.graph.nodes
     if nodes and nodes[-1].op.name in ("mul", "dot_general"):
         return "AddBackward0"
@@ -162,9 +162,9 @@ def push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor]) -> N
 
 def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], level: int) -> None:
     present = [operands[i] for i in plan.present]
-    fixed = plan.operation.fixed
+    nondiff = plan.operation.nondiff_operands
     tangents = [
-        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[index] not in fixed else None
+        tangent_of(x, level) if isinstance(x, Tensor) and plan.present[index] not in nondiff else None
         for index, x in enumerate(present)
     ]
     varied = tuple([i for i, t in enumerate(tangents) if t is not None and type_at(plan, i).inexact])

@@ -26,10 +26,10 @@ _WORKSPACE = ("result3", "result4", "result5", "result6", "result7", "result8")
     "MkldnnRnnLayerBackward0",
     saved=_OPERANDS,
     outputs=(*_RESULTS, *_WORKSPACE),
-    kept=(*_OPERANDS, *_RESULTS),
+    always_saved=(*_OPERANDS, *_RESULTS),
     workspace=_WORKSPACE,
     constants=(("batch_sizes", ()), ("mode", 2)),
-    single=True,
+    in_float32=True,
 )
 def _layer(
     input: Array,

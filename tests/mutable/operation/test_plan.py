@@ -36,7 +36,7 @@ def test_a_product_saves_the_other_factor_where_it_is_asked_for():
 
 
 def test_what_nothing_reads_is_saved_where_the_operation_says_so():
-    total = plan_of(lambda x: [jnp.sum(x)], VECTOR, kept=(0,))
+    total = plan_of(lambda x: [jnp.sum(x)], VECTOR, always_saved=(0,))
     assert total.pullback((0,)).inputs == (0,)
 
 

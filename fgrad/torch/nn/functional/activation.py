@@ -57,7 +57,7 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
 threshold_: Callable[..., Any] = functional(ops.threshold_, dispatch=OF_TORCH)
 
 
-@kernel("HardtanhBackward0", strides=elementwise, fused="HardtanhBackwardBackward0", kept=("self",))
+@kernel("HardtanhBackward0", strides=elementwise, backward_node="HardtanhBackwardBackward0", always_saved=("self",))
 @single
 def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
     if input.dtype == np.bool_:
@@ -96,7 +96,7 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
     return run_inplace(_hardtanh, input, 0, 6) if inplace else _hardtanh(input, 0, 6)
 
 
-@kernel("HardsigmoidBackward0", strides=elementwise, fused=NOT_IMPLEMENTED, kept=("self",))
+@kernel("HardsigmoidBackward0", strides=elementwise, backward_node=NOT_IMPLEMENTED, always_saved=("self",))
 @single
 def _hardsigmoid(input: Array) -> Any:
     check_floating("hardsigmoid_cpu", input)
@@ -111,7 +111,7 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     return run_inplace(_hardsigmoid, input) if inplace else _hardsigmoid(input)
 
 
-@kernel("HardswishBackward0", strides=elementwise, fused="HardswishBackwardBackward0", kept=("self",))
+@kernel("HardswishBackward0", strides=elementwise, backward_node="HardswishBackwardBackward0", always_saved=("self",))
 @single
 def _hardswish(input: Array) -> Any:
     check_floating("hardswish_cpu", input)
@@ -127,7 +127,7 @@ def hardswish(input: Any, inplace: bool = False) -> Tensor:
     return run_inplace(_hardswish, input) if inplace else _hardswish(input)
 
 
-@kernel("SoftshrinkBackward0", strides=elementwise, fused="SoftshrinkBackwardBackward0", kept=("self",))
+@kernel("SoftshrinkBackward0", strides=elementwise, backward_node="SoftshrinkBackwardBackward0", always_saved=("self",))
 def _softshrink(input: Array, lambd: float) -> Any:
     check_floating("softshrink_check", input)
     within = (input >= -lambd) & (input <= lambd)

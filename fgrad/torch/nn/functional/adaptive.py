@@ -55,9 +55,9 @@ def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
 
 @kernel(
     by_rank("AdaptiveAvgPool{}DBackward0", "output_size"),
-    fused=by_rank("AdaptiveAvgPool{}DBackwardBackward0", "output_size"),
+    backward_node=by_rank("AdaptiveAvgPool{}DBackwardBackward0", "output_size"),
     strides=spatial,
-    kept=("self",),
+    always_saved=("self",),
 )
 @single
 def _adaptive_avg_pool(input: Array, output_size: Ints) -> Any:
@@ -134,8 +134,8 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
 
 @kernel(
     by_rank("AdaptiveMaxPool{}DBackward0", "output_size"),
-    fused=by_rank("AdaptiveMaxPool{}DBackwardBackward0", "output_size"),
-    strides=spatial, outputs=("result0", "result1"), kept=("self", "result1"),
+    backward_node=by_rank("AdaptiveMaxPool{}DBackwardBackward0", "output_size"),
+    strides=spatial, outputs=("result0", "result1"), always_saved=("self", "result1"),
 )  # fmt: skip
 def _adaptive_max_pool(input: Array, output_size: Ints) -> Any:
     dims = len(output_size)

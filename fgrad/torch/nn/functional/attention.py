@@ -28,7 +28,7 @@ def _safe_weights(scores: Any, axis: int) -> Any:
     return powers / jnp.where(none, 1, powers.sum(axis, keepdims=True))
 
 
-@kernel("SafeSoftmaxBackward0", fused="SoftmaxBackwardDataBackward0", kept=("result",))
+@kernel("SafeSoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0", always_saved=("result",))
 @single
 def _safe_softmax(input: Array, dim: int) -> Any:
     return _safe_weights(input, dim)
@@ -45,7 +45,7 @@ def _flash_strides(operands: Any, shape: Ints) -> Ints | None:
 
 @kernel(
     "ScaledDotProductFlashAttentionForCpuBackward0", strides=_flash_strides, outputs=("output",),
-    saved=("query", "key", "value", "attn_mask"), kept=("query", "key", "value", "attn_mask", "output"),
+    saved=("query", "key", "value", "attn_mask"), always_saved=("query", "key", "value", "attn_mask", "output"),
 )  # fmt: skip
 @single
 def _scaled_dot_product_flash_attention_for_cpu(

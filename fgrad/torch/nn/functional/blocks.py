@@ -61,7 +61,7 @@ def _check_unsupported(name: str, numpy_dtype: np.dtype[Any]) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
 
 
-@kernel("Im2ColBackward0", fused="Col2ImBackward0")
+@kernel("Im2ColBackward0", backward_node="Col2ImBackward0")
 def _im2col(input: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     settings = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
     _check_settings(settings)
@@ -85,7 +85,7 @@ def _im2col(input: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     return lax.reshape(blocks, (*shape[:-3], shape[-3] * kernel_size[0] * kernel_size[1], counts[0] * counts[1]))
 
 
-@kernel("Col2ImBackward0", fused="Im2ColBackward0")
+@kernel("Col2ImBackward0", backward_node="Im2ColBackward0")
 def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     _check_settings({"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride})
     shape = input.shape

@@ -62,7 +62,7 @@ def _check_weight_type(input: Any, weight: Any) -> None:
 
 @kernel(
     "NllLossBackward0", outputs=("output", "total_weight"), auxiliary=("total_weight",),
-    kept=("self", "target", "weight", "total_weight"), fused="NllLossBackwardBackward0",
+    always_saved=("self", "target", "weight", "total_weight"), backward_node="NllLossBackwardBackward0",
 )  # fmt: skip
 @single
 def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
@@ -74,7 +74,7 @@ def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: i
 
 @kernel(
     "NllLoss2DBackward0", outputs=("output", "total_weight"), auxiliary=("total_weight",),
-    kept=("self", "target", "weight", "total_weight"), fused="NllLoss2DBackwardBackward0",
+    always_saved=("self", "target", "weight", "total_weight"), backward_node="NllLoss2DBackwardBackward0",
 )  # fmt: skip
 @single
 def _nll_loss2d(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
@@ -319,7 +319,11 @@ def _bernoulli_loss(input: Any, target: Any) -> Any:
     return define_rule(loss, vjp=vjp)(input, target)
 
 
-@kernel("BinaryCrossEntropyBackward0", kept=("self", "target", "weight"), fused="BinaryCrossEntropyBackwardBackward0")
+@kernel(
+    "BinaryCrossEntropyBackward0",
+    always_saved=("self", "target", "weight"),
+    backward_node="BinaryCrossEntropyBackwardBackward0",
+)
 @single
 def _binary_cross_entropy(input: Array, target: Array, weight: Fixed = None, *, reduction: int) -> Any:
     check_floating("binary_cross_entropy", input)
@@ -360,7 +364,9 @@ def binary_cross_entropy(
     return apply(operation_of(_binary_cross_entropy), (input, target, weight), (enum,))
 
 
-@kernel("BinaryCrossEntropyWithLogitsBackward0", promote=common, kept=("self", "target", "weight", "pos_weight"))
+@kernel(
+    "BinaryCrossEntropyWithLogitsBackward0", promote=common, always_saved=("self", "target", "weight", "pos_weight")
+)
 @single
 def _binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Fixed = None, pos_weight: Fixed = None, *, reduction: int

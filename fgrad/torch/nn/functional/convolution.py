@@ -126,8 +126,8 @@ def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) ->
 
 
 @kernel(
-    "ConvolutionBackward0", strides=spatial, fused="ConvolutionBackwardBackward0", saved=("input", "weight", "bias"),
-    kept=("input", "weight"),
+    "ConvolutionBackward0", strides=spatial, backward_node="ConvolutionBackwardBackward0",
+    saved=("input", "weight", "bias"), always_saved=("input", "weight"),
 )  # fmt: skip
 def _convolution(
     input: Array, weight: Array, bias: Array = None, *, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
@@ -370,7 +370,7 @@ def conv_transpose3d(
     return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@kernel("ConvTbcBackward0", kept=("self", "weight", "bias"))
+@kernel("ConvTbcBackward0", always_saved=("self", "weight", "bias"))
 def _conv_tbc(input: Array, weight: Array, bias: Array, pad: int) -> Any:
     output = lax.conv_general_dilated(input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC"))
     return output + bias

@@ -50,7 +50,7 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
 @kernel(
     "CtcLossBackward0", saved=("log_probs", "targets", "positions", "input_lengths", "target_lengths"),
     outputs=("result0",),
-    kept=("log_probs", "targets", "result0"),
+    always_saved=("log_probs", "targets", "result0"),
 )  # fmt: skip
 def _ctc_loss(
     log_probs: Array, targets: Fixed, positions: Fixed, input_lengths: Fixed, target_lengths: Fixed, blank: int,

@@ -18,7 +18,7 @@ from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite
 
 
-@kernel("NormBackward1", kept=("self", "result"))
+@kernel("NormBackward1", always_saved=("self", "result"))
 def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
     """The norm along an axis, as PyTorch's own functions record it."""
     if not input.ndim:
@@ -65,7 +65,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 
 
-@kernel("PdistBackward0", fused="PdistBackwardBackward0", kept=("self", "result"))
+@kernel("PdistBackward0", backward_node="PdistBackwardBackward0", always_saved=("self", "result"))
 def _pdist(input: Array, p: float) -> Any:
     if not from_numpy(input.dtype).is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")

@@ -71,7 +71,12 @@ def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: An
     return jnp.zeros(like.shape, like.dtype).at[flat].add(rows, mode="drop")
 
 
-@kernel("EmbeddingBackward0", saved=("weight", "indices"), kept=("indices",), fused="EmbeddingDenseBackwardBackward0")
+@kernel(
+    "EmbeddingBackward0",
+    saved=("weight", "indices"),
+    always_saved=("indices",),
+    backward_node="EmbeddingDenseBackwardBackward0",
+)
 def _embedding(weight: Array, indices: Fixed, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -177,8 +182,8 @@ _MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
     "EmbeddingBagBackward0",
     outputs=("result0", "result3"),
     saved=("weight", "per_sample_weights", "indices", "offsets"),
-    kept=("per_sample_weights", "indices", "offsets"),
-    fused="EmbeddingBagBackwardBackward0",
+    always_saved=("per_sample_weights", "indices", "offsets"),
+    backward_node="EmbeddingBagBackwardBackward0",
 )  # fmt: skip
 def _embedding_bag(
     weight: Array, per_sample_weights: Array = None, indices: Fixed = None, offsets: Fixed = None, *, mode: int,

@@ -32,8 +32,8 @@ def _starts(samples: Any, size: int, count: int, kernel: int) -> Any:
 
 @kernel(
     by_rank("FractionalMaxPool{}DBackward0", "output_size"),
-    fused=by_rank("FractionalMaxPool{}DBackwardBackward0", "output_size"),
-    outputs=("result0", "result1"), kept=("self", "result1"),
+    backward_node=by_rank("FractionalMaxPool{}DBackwardBackward0", "output_size"),
+    outputs=("result0", "result1"), always_saved=("self", "result1"),
 )  # fmt: skip
 def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints, output_size: Ints) -> Any:
     dims = len(kernel_size)

@@ -26,8 +26,8 @@ def _leaky(input: Any, slope: Any) -> Any:
 @kernel(
     "LeakyReluBackward0",
     strides=elementwise,
-    fused="LeakyReluBackwardBackward0",
-    kept=("self",),
+    backward_node="LeakyReluBackwardBackward0",
+    always_saved=("self",),
     gradient_saved_first=True,
 )
 @single
@@ -35,7 +35,7 @@ def _leaky_relu(input: Array, negative_slope: float) -> Any:
     return _leaky(input, negative_slope)
 
 
-@kernel("LeakyReluBackward1", strides=elementwise, fused="LeakyReluBackwardBackward0", kept=("result",))
+@kernel("LeakyReluBackward1", strides=elementwise, backward_node="LeakyReluBackwardBackward0", always_saved=("result",))
 @single
 def _leaky_relu_written(input: Array, negative_slope: float) -> Any:
     return define_rule(
@@ -67,7 +67,12 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     return run_inplace(_leaky_relu_written, input, negative_slope)
 
 
-@kernel("RreluWithNoiseBackward0", strides=elementwise, fused="RreluWithNoiseBackwardBackward0", kept=("self", "noise"))
+@kernel(
+    "RreluWithNoiseBackward0",
+    strides=elementwise,
+    backward_node="RreluWithNoiseBackwardBackward0",
+    always_saved=("self", "noise"),
+)
 @single
 def _rrelu_with_noise(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
     if training:
@@ -75,7 +80,7 @@ def _rrelu_with_noise(input: Array, noise: Fixed, lower: float, upper: float, tr
     return _leaky(input, (lower + upper) / 2)
 
 
-@kernel("RreluWithNoiseBackward1", strides=elementwise, kept=("result", "noise"))
+@kernel("RreluWithNoiseBackward1", strides=elementwise, always_saved=("result", "noise"))
 @single
 def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
     slope = (lower + upper) / 2

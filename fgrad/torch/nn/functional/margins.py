@@ -98,7 +98,7 @@ def cosine_embedding_loss(
     return _cosine_embedding_loss(input1, input2, target, margin, number(current(reduction, size_average, reduce)))
 
 
-@kernel("SoftMarginLossBackward0", kept=("self", "target"), fused="SoftMarginLossBackwardBackward0")
+@kernel("SoftMarginLossBackward0", always_saved=("self", "target"), backward_node="SoftMarginLossBackwardBackward0")
 @single
 def _soft_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     check_broadcast(input, target)
@@ -142,7 +142,7 @@ def _check_matrix(input: Any) -> None:
         )
 
 
-@kernel("MultiMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target", "weight"))
+@kernel("MultiMarginLossBackward0", backward_node=NOT_IMPLEMENTED, always_saved=("self", "target", "weight"))
 def _multi_margin_loss(
     input: Array, target: Fixed, weight: Fixed = None, *, p: int, margin: float, reduction: int
 ) -> Any:
@@ -193,7 +193,7 @@ def multi_margin_loss(
     return apply(operation_of(_multi_margin_loss), (input, target, weight), (p, margin, enum))
 
 
-@kernel("MultilabelMarginLossBackward0", fused=NOT_IMPLEMENTED, kept=("self", "target"))
+@kernel("MultilabelMarginLossBackward0", backward_node=NOT_IMPLEMENTED, always_saved=("self", "target"))
 def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     _check_matrix(input)
     if target.shape != input.shape:

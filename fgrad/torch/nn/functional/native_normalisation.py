@@ -35,7 +35,7 @@ def native_layer_norm(
     return output, *_statistics(input, tuple(range(-len(normalized_shape), 0)), eps)
 
 
-@overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), single=True)
+@overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), in_float32=True)
 def _group_statistics(input: Array, shape: Any, eps: float) -> Any:
     groups = lax.reshape(input, shape)
     return jnp.mean(groups, -1), lax.rsqrt(jnp.var(groups, -1) + eps)

@@ -104,9 +104,9 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
 
 
 @kernel(
-    "NativeBatchNormBackward0", strides=spatial, outputs=(), fused="NativeBatchNormBackwardBackward0",
+    "NativeBatchNormBackward0", strides=spatial, outputs=(), backward_node="NativeBatchNormBackwardBackward0",
     saved=("input", "weight", "bias", "running_mean", "running_var"),
-    kept=("input", "weight", "running_mean", "running_var"),
+    always_saved=("input", "weight", "running_mean", "running_var"),
 )  # fmt: skip
 def _native_batch_norm(
     input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None, *,
@@ -289,8 +289,8 @@ def _check_mixed(kernel: str, input: Any, *parameters: Any) -> None:
 
 
 @kernel(
-    "NativeLayerNormBackward0", outputs=(), fused="NativeLayerNormBackwardBackward0",
-    saved=("input", "weight", "bias"), kept=("input", "weight", "bias"),
+    "NativeLayerNormBackward0", outputs=(), backward_node="NativeLayerNormBackwardBackward0",
+    saved=("input", "weight", "bias"), always_saved=("input", "weight", "bias"),
 )  # fmt: skip
 def _native_layer_norm(
     input: Array, weight: Array = None, bias: Array = None, *, normalized_shape: Ints, eps: float
@@ -334,7 +334,7 @@ def _torch_layer_norm(
 
 @kernel(
     "NativeGroupNormBackward0", strides=spatial, outputs=(), saved=("input", "weight", "bias"),
-    kept=("input", "weight"),
+    always_saved=("input", "weight"),
 )  # fmt: skip
 def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *, group: int, eps: float) -> Any:
     shape = list(input.shape)

@@ -114,8 +114,8 @@ def _settings(
 
 @kernel(
     by_rank("MaxPool{}DWithIndicesBackward0", "kernel_size"),
-    fused=by_rank("MaxPool{}DWithIndicesBackwardBackward0", "kernel_size"),
-    strides=spatial, outputs=("result0", "result1"), kept=("self", "result1"),
+    backward_node=by_rank("MaxPool{}DWithIndicesBackwardBackward0", "kernel_size"),
+    strides=spatial, outputs=("result0", "result1"), always_saved=("self", "result1"),
 )  # fmt: skip
 def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Any:
     dims = len(kernel_size)
@@ -311,9 +311,9 @@ _enter_in_torch("max_pool3d", max_pool3d, autocast=_pools_in_fp32)
 
 @kernel(
     by_rank("AvgPool{}DBackward0", "kernel_size"),
-    fused=by_rank("AvgPool{}DBackwardBackward0", "kernel_size"),
+    backward_node=by_rank("AvgPool{}DBackwardBackward0", "kernel_size"),
     strides=spatial,
-    kept=("self",),
+    always_saved=("self",),
 )
 def _avg_pool(
     input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,

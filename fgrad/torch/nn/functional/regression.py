@@ -48,7 +48,7 @@ def _of_input(types: Any, params: dict[str, Any]) -> Any:
     return types[0].dtype
 
 
-@kernel("MseLossBackward0", promote=common, kept=("self", "target"), fused="MseLossBackwardBackward0")
+@kernel("MseLossBackward0", promote=common, always_saved=("self", "target"), backward_node="MseLossBackwardBackward0")
 @single
 def _mse_loss(input: Array, target: Array, reduction: int) -> Any:
     check_floating("mse_cpu", input)
@@ -91,7 +91,12 @@ def l1_loss(
     return _weighted(input, weight, ops.abs(one - other), reduction, True)
 
 
-@kernel("SmoothL1LossBackward0", promote=common, kept=("self", "target"), fused="SmoothL1LossBackwardBackward0")
+@kernel(
+    "SmoothL1LossBackward0",
+    promote=common,
+    always_saved=("self", "target"),
+    backward_node="SmoothL1LossBackwardBackward0",
+)
 @single
 def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: float) -> Any:
     check_floating("smooth_l1_cpu", input)
@@ -119,7 +124,9 @@ def smooth_l1_loss(
     return _smooth_l1_loss(one, other, number(reduction), beta)
 
 
-@kernel("HuberLossBackward0", promote=_of_input, kept=("self", "target"), fused="HuberLossBackwardBackward0")
+@kernel(
+    "HuberLossBackward0", promote=_of_input, always_saved=("self", "target"), backward_node="HuberLossBackwardBackward0"
+)
 @single
 def _huber_loss(input: Array, target: Array, reduction: int, delta: float) -> Any:
     check_floating("huber_cpu", input)

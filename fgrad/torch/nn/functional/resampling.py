@@ -148,7 +148,7 @@ def _named(end: str) -> Callable[..., str]:
     return name
 
 
-@kernel(_named("Backward0"), strides=spatial, outputs=(), fused=_named("BackwardBackward0"))
+@kernel(_named("Backward0"), strides=spatial, outputs=(), backward_node=_named("BackwardBackward0"))
 @single
 def _upsample(
     input: Array, output_size: Ints, mode: str, align_corners: bool, antialias: bool, scales: tuple[float | None, ...]

@@ -66,8 +66,8 @@ def _named(end: str) -> Callable[..., str]:
 
 @kernel(
     _named("Backward0"),
-    fused=_named("BackwardBackward0"),
-    kept=("input", "grid"),
+    backward_node=_named("BackwardBackward0"),
+    always_saved=("input", "grid"),
     saved=("input", "grid"),
     outputs=(),
 )  # fmt: skip

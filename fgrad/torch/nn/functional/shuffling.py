@@ -21,7 +21,7 @@ def _image(function: str, shape: Any) -> None:
 
 
 @functional(dispatch=OF_TORCH)
-@operation("PixelShuffleBackward0", method=False, fused="PixelUnshuffleBackward0", outputs=())
+@operation("PixelShuffleBackward0", method=False, backward_node="PixelUnshuffleBackward0", outputs=())
 def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     """Images ``upscale_factor`` times as high and wide, from as many times more channels.
 
@@ -44,7 +44,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
 
 
 @functional(dispatch=OF_TORCH)
-@operation("PixelUnshuffleBackward0", method=False, fused="PixelShuffleBackward0", outputs=(), out=NOT_TAKEN)
+@operation("PixelUnshuffleBackward0", method=False, backward_node="PixelShuffleBackward0", outputs=(), out=NOT_TAKEN)
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
     """The inverse of ``pixel_shuffle``.
 
@@ -68,7 +68,9 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
 
 
 @functional(dispatch=OF_TORCH)
-@operation("ChannelShuffleBackward0", method=False, strides=spatial, fused="ChannelShuffleBackward0", outputs=())
+@operation(
+    "ChannelShuffleBackward0", method=False, strides=spatial, backward_node="ChannelShuffleBackward0", outputs=()
+)
 def channel_shuffle(input: Array, groups: int) -> Any:
     """The channels dealt out to ``groups`` groups in turn.
 

@@ -25,25 +25,25 @@ def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> 
     return jnp.where(negative, below, input * scale)
 
 
-@kernel("EluBackward0", strides=elementwise, fused="EluBackwardBackward0", kept=("self",))
+@kernel("EluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
 def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
     return _exponential(input, alpha, scale, input_scale)
 
 
-@kernel("CeluBackward0", strides=elementwise, fused="EluBackwardBackward0", kept=("self",))
+@kernel("CeluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
 def _celu(input: Array, alpha: float) -> Any:
     return _exponential(input, alpha, 1.0, 1.0 / alpha)
 
 
-@kernel("EluBackward1", strides=elementwise, fused="EluBackwardBackward0", kept=("result",))
+@kernel("EluBackward1", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("result",))
 @single
 def _elu_written(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
     return _by_result(input, alpha, scale, input_scale)
 
 
-@kernel("CeluBackward1", strides=elementwise, fused="EluBackwardBackward0", kept=("result",))
+@kernel("CeluBackward1", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("result",))
 @single
 def _celu_written(input: Array, alpha: float) -> Any:
     return _by_result(input, alpha, 1.0, 1.0 / alpha)
@@ -119,7 +119,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return celu_(input, alpha) if inplace else _celu_of(input, alpha)
 
 
-@kernel("GeluBackward0", strides=elementwise, fused="GeluBackwardBackward0", kept=("self",))
+@kernel("GeluBackward0", strides=elementwise, backward_node="GeluBackwardBackward0", always_saved=("self",))
 @single
 def _gelu(input: Array, approximate: str) -> Any:
     check_floating("GeluKernelImpl", input)
@@ -142,7 +142,7 @@ def gelu(input: Any, approximate: str = "none") -> Tensor:
     return _gelu(input, approximate)
 
 
-@kernel("SiluBackward0", strides=elementwise, kept=("self",))
+@kernel("SiluBackward0", strides=elementwise, always_saved=("self",))
 @single
 def _silu(input: Array) -> Any:
     if input.dtype.kind != "c":
@@ -157,7 +157,7 @@ def silu(input: Any, inplace: bool = False) -> Tensor:
     return run_inplace(_silu, input) if inplace else _silu(input)
 
 
-@kernel("MishBackward0", strides=elementwise, kept=("self",))
+@kernel("MishBackward0", strides=elementwise, always_saved=("self",))
 @single
 def _mish(input: Array) -> Any:
     check_floating("mish_cpu", input)
@@ -171,7 +171,7 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
     return run_inplace(_mish, input) if inplace else _mish(input)
 
 
-@kernel("SoftplusBackward0", strides=elementwise, fused="SoftplusBackwardBackward0", kept=("self",))
+@kernel("SoftplusBackward0", strides=elementwise, backward_node="SoftplusBackwardBackward0", always_saved=("self",))
 @single
 def _softplus(input: Array, beta: float, threshold: float) -> Any:
     check_floating("softplus_cpu", input)
@@ -188,7 +188,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     return _softplus(input, beta, threshold)
 
 
-@kernel("LogSigmoidBackward0", fused="LogSigmoidBackwardBackward0", kept=("self",))
+@kernel("LogSigmoidBackward0", backward_node="LogSigmoidBackwardBackward0", always_saved=("self",))
 @single
 def _log_sigmoid(input: Array) -> Any:
     check_floating("log_sigmoid_cpu", input)
@@ -204,7 +204,7 @@ def logsigmoid(input: Any) -> Tensor:
     return _log_sigmoid(input)
 
 
-@kernel("GluBackward0", fused="GluBackwardBackward0", kept=("self",))
+@kernel("GluBackward0", backward_node="GluBackwardBackward0", always_saved=("self",))
 @single
 def _glu(input: Array, dim: int) -> Any:
     check_floating("glu_cpu", input)

@@ -14,7 +14,7 @@ from fgrad.torch.ops.table.table import Array, Number, Operand
 from fgrad.torch.random.scalars import cpp_name
 
 
-@overload("addcmul", "AddcmulBackward0", promote=without_factor, strides=elementwise_of_tensors, single=True)
+@overload("addcmul", "AddcmulBackward0", promote=without_factor, strides=elementwise_of_tensors, in_float32=True)
 def _addcmul(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     check_kinds("addcmul_cpu_out", "ifc", input)
     x, a, b = aligned(input, tensor1, tensor2)
@@ -44,8 +44,8 @@ _INTEGER_ADDCDIV = (
     "AddcdivBackward0",
     promote=without_factor,
     strides=elementwise_of_tensors,
-    kept=("tensor2",),
-    single=True,
+    always_saved=("tensor2",),
+    in_float32=True,
 )
 def _addcdiv(input: Array, tensor1: Array, tensor2: Array, value: Number) -> Any:
     x, a, b = aligned(input, tensor1, tensor2)
@@ -83,14 +83,20 @@ def _check_lerp(input: Tensor, other: Tensor, name: str) -> None:
         raise RuntimeError(f"expected dtype {expected} for `{name}` but got dtype {dtype}")
 
 
-@overload("lerp", "LerpBackward0", overloads=BY_OPERAND, strides=elementwise_of_tensors, single=True)
+@overload("lerp", "LerpBackward0", overloads=BY_OPERAND, strides=elementwise_of_tensors, in_float32=True)
 def _lerp_number(input: Array, end: Array, weight: Number) -> Any:
     check_kinds("lerp_kernel_scalar", "fc", input)
     return _lerp(input, end, weight.astype(input.dtype))
 
 
 @overload(
-    "lerp", "LerpBackward1", overloads=BY_OPERAND, promote=common, strides=elementwise, kept=("weight",), single=True
+    "lerp",
+    "LerpBackward1",
+    overloads=BY_OPERAND,
+    promote=common,
+    strides=elementwise,
+    always_saved=("weight",),
+    in_float32=True,
 )
 def _lerp_tensor(input: Array, end: Array, weight: Array) -> Any:
     check_kinds("lerp_kernel_tensor", "fc", input)

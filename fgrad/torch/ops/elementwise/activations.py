@@ -12,7 +12,7 @@ from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 
 
-@kernel("HardshrinkBackward0", strides=elementwise, fused="HardshrinkBackwardBackward0", kept=("self",))
+@kernel("HardshrinkBackward0", strides=elementwise, backward_node="HardshrinkBackwardBackward0", always_saved=("self",))
 def _hardshrink(input: Array, lambd: float) -> Any:
     check_floating("hardshrink_cpu", input)
     return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
@@ -27,7 +27,12 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     return _hardshrink(input, lambd)
 
 
-@kernel("PreluKernelBackward0", strides=elementwise, fused="PreluKernelBackwardBackward0", kept=("self", "weight"))
+@kernel(
+    "PreluKernelBackward0",
+    strides=elementwise,
+    backward_node="PreluKernelBackwardBackward0",
+    always_saved=("self", "weight"),
+)
 @single
 def _prelu_kernel(input: Array, weight: Array) -> Any:
     check_floating("prelu_cpu", input)

@@ -174,7 +174,13 @@ def positive(input: Any) -> Tensor:
 
 
 @operation(
-    "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, single=True, inplace=True, foreach=True
+    "MulBackward0",
+    overloads=OF_TENSORS,
+    promote=common,
+    strides=elementwise,
+    in_float32=True,
+    inplace=True,
+    foreach=True,
 )
 def mul(input: Operand, other: Operand) -> Any:
     """The product, element by element.
@@ -190,7 +196,7 @@ def mul(input: Operand, other: Operand) -> Any:
 
 
 # the one overload of ``multiply``, which messages and nodes call ``mul``; ``mul`` itself has its row above
-@overload("mul", "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, single=True)
+@overload("mul", "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, in_float32=True)
 def _multiply(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
     return jnp.multiply(input, other)
@@ -226,7 +232,7 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
     promote=inexact,
     strides=elementwise,
     outputs=(),
-    single=True,
+    in_float32=True,
     constants=(("rounding_mode", None),),
 )
 def _div(input: Operand, other: Operand) -> Any:
@@ -250,7 +256,7 @@ _quotients = {
     overloads=("Tensor_mode", "Tensor_mode"),
     promote=common,
     strides=elementwise,
-    kept=("other",),
+    always_saved=("other",),
 )
 def _div_rounded(input: Operand, other: Operand, rounding_mode: str) -> Any:
     check_kinds(f"div_{rounding_mode}_cpu", "if", input)

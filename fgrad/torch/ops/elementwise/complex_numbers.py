@@ -33,7 +33,9 @@ def _real_type(types: Types, params: dict[str, Any]) -> Dtype:
     return first
 
 
-@operation("ComplexBackward0", promote=_real_type, strides=elementwise, method=False, kept=("real", "imag"), out=OBJECT)
+@operation(
+    "ComplexBackward0", promote=_real_type, strides=elementwise, method=False, always_saved=("real", "imag"), out=OBJECT
+)
 def complex(real: Array, imag: Array) -> Any:
     """Complex numbers from real and imaginary parts.
 
@@ -88,7 +90,7 @@ def _angle(x: Any) -> Any:
     return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, np.asarray(math.pi, x.dtype), 0))
 
 
-@operation("AngleBackward0", promote=inexact, strides=elementwise, kept=("self",))
+@operation("AngleBackward0", promote=inexact, strides=elementwise, always_saved=("self",))
 def angle(input: Array) -> Any:
     """The angles of complex numbers; pi for negative real ones.
 

@@ -237,7 +237,7 @@ _logistic = rounded_once(lax.logistic, _logistic_pullback)
     promote=inexact,
     strides=elementwise,
     inplace=True,
-    fused="SigmoidBackwardBackward0",
+    backward_node="SigmoidBackwardBackward0",
     foreach=True,
 )
 def sigmoid(input: Array) -> Any:

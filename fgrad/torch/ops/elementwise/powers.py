@@ -89,7 +89,9 @@ def _any_power(x: Any, exponent: Any) -> Any:
     return _pow(x, exponent)
 
 
-@overload("pow", "PowBackward0", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, kept=("self",))
+@overload(
+    "pow", "PowBackward0", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, always_saved=("self",)
+)
 def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
     if special is None or kind(input) in "bi":
         return _any_power(input, exponent.astype(input.dtype))
@@ -102,14 +104,19 @@ def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
     overloads=BY_OPERAND,
     promote=common,
     strides=elementwise,
-    kept=("self", "exponent", "result"),
+    always_saved=("self", "exponent", "result"),
 )
 def _pow_tensors(input: Array, exponent: Array) -> Any:
     return _any_power(input, exponent)
 
 
 @overload(
-    "pow", "PowBackward2", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, kept=("exponent",)
+    "pow",
+    "PowBackward2",
+    overloads=BY_OPERAND,
+    promote=common,
+    strides=elementwise_of_tensors,
+    always_saved=("exponent",),
 )
 def _pow_of_number(input: Number, exponent: Array) -> Any:
     return _any_power(input.astype(exponent.dtype), exponent)
@@ -272,7 +279,7 @@ def _ldexp(x: Any, exponent: Any) -> Any:
     promote=inexact,
     strides=elementwise,
     inplace=True,
-    kept=("result",),
+    always_saved=("result",),
     out=cast("ldexp can't be cast to the desired output type {got}"),
 )
 def ldexp(input: Array, other: Array) -> Any:

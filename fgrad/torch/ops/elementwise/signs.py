@@ -73,7 +73,7 @@ def sign(input: Array) -> Any:
     return _direction(input)
 
 
-@operation("SgnBackward0", strides=elementwise, inplace=True, kept=("self", "result"), out=FOUND)
+@operation("SgnBackward0", strides=elementwise, inplace=True, always_saved=("self", "result"), out=FOUND)
 def sgn(input: Array) -> Any:
     """The signs; of complex numbers, the numbers of modulus 1 in their direction.
 
@@ -104,7 +104,14 @@ def _copysign(x: Any, y: Any) -> Any:
     return jnp.copysign(x, y)
 
 
-@overload("copysign", "CopysignBackward0", overloads=BY_OPERAND, promote=inexact, strides=elementwise, kept=("result",))
+@overload(
+    "copysign",
+    "CopysignBackward0",
+    overloads=BY_OPERAND,
+    promote=inexact,
+    strides=elementwise,
+    always_saved=("result",),
+)
 def _copysign_tensor(input: Array, other: Operand) -> Any:
     check_kinds("copysign_cpu", "f", input)
     return _copysign(input, other)

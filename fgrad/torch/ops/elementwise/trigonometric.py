@@ -95,7 +95,12 @@ _tanh = rounded_once(lax.tanh, lambda ct, out, x: (in_float(lambda ct, out: ct *
 
 
 @operation(
-    "TanhBackward0", promote=inexact, strides=elementwise, inplace=True, fused="TanhBackwardBackward0", foreach=True
+    "TanhBackward0",
+    promote=inexact,
+    strides=elementwise,
+    inplace=True,
+    backward_node="TanhBackwardBackward0",
+    foreach=True,
 )
 def tanh(input: Array) -> Any:
     """The hyperbolic tangent.

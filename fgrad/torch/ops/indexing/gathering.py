@@ -70,7 +70,7 @@ def check_range(index: Tensor, dim: int, size: int) -> None:
 
 
 @overload(
-    "gather", "GatherBackward0", kept=("self", "index"), single=True
+    "gather", "GatherBackward0", always_saved=("self", "index"), in_float32=True
 )  # the gradient is summed in single precision
 def _gather(input: Array, index: Fixed, dim: int, sparse_grad: bool) -> Any:
     if not index.size:
@@ -111,12 +111,12 @@ def adds_in_single(shape: Ints, dim: int, index: Tensor) -> bool:
     return len(shape) > 1 and dim in (0, len(shape) - 1) and index._type.dtype is int64
 
 
-@overload("index_select", "IndexSelectBackward0", kept=("index",))
+@overload("index_select", "IndexSelectBackward0", always_saved=("index",))
 def _index_select(input: Array, index: Fixed, dim: int) -> Any:
     return _selected(input, index, dim)
 
 
-@overload("index_select", "IndexSelectBackward0", kept=("index",), single=True)
+@overload("index_select", "IndexSelectBackward0", always_saved=("index",), in_float32=True)
 def _index_select_single(input: Array, index: Fixed, dim: int) -> Any:
     return _selected(input, index, dim)
 
@@ -160,7 +160,7 @@ def check_flat(function: str, input: Tensor, index: Tensor) -> None:
         raise IndexError(f"out of range: tried to access index {bad} on a tensor of {numel} elements.")
 
 
-@overload("take", "TakeBackward0", kept=("self", "index"))
+@overload("take", "TakeBackward0", always_saved=("self", "index"))
 def _take(input: Array, index: Fixed) -> Any:
     return read(lax.reshape(input, (input.size,)), (wrapped(index, input.size),))
 
@@ -218,7 +218,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
 # -- masks -----------------------------------------------------------------------------------------------------------
 
 
-@overload("masked_select", "MaskedSelectBackward0", kept=("self", "mask"))
+@overload("masked_select", "MaskedSelectBackward0", always_saved=("self", "mask"))
 def _masked_select(input: Array, mask: Fixed, count: int) -> Any:
     input, mask = jnp.broadcast_arrays(input, mask)
     (indices,) = jnp.nonzero(lax.reshape(mask, (mask.size,)), size=count)

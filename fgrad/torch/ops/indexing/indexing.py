@@ -148,7 +148,7 @@ _INDEX = Operation(
     ("self", "*indices"),
     ("spec",),
     frozenset(range(1, _MAX_AXES)),
-    gradients=Gradients(kept=("*indices",)),
+    gradients=Gradients(always_saved=("*indices",)),
 )
 _INDEX_PUT = Operation(
     "index_put",
@@ -157,7 +157,7 @@ _INDEX_PUT = Operation(
     ("self", "values", "*indices"),
     ("spec", "accumulate"),
     frozenset(range(2, _MAX_AXES)),
-    gradients=Gradients(kept=("*indices",)),
+    gradients=Gradients(always_saved=("*indices",)),
     writing=Writing(_check_put),
 )
 

@@ -127,7 +127,9 @@ def _differentiable(coordinates_of: CoordinatesOf, reduce: str, include_self: bo
 _KEPT = ("self", "index", "result")
 
 
-@overload("scatter_reduce", "ScatterReduceBackward0", overloads=("two", "two"), kept=(*_KEPT, "src"), single=True)
+@overload(
+    "scatter_reduce", "ScatterReduceBackward0", overloads=("two", "two"), always_saved=(*_KEPT, "src"), in_float32=True
+)
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:
         return input
@@ -162,7 +164,7 @@ def scatter_reduce(
     return _scatter_reduce, input, index, src, dim, kind, include_self
 
 
-@overload("index_reduce", "IndexReduceBackward0", kept=(*_KEPT, "source"), overlap=check_all_apart)
+@overload("index_reduce", "IndexReduceBackward0", always_saved=(*_KEPT, "source"), overlap=check_all_apart)
 def _index_reduce(input: Array, index: Fixed, source: Array, dim: int, reduce: str, include_self: bool) -> Any:
     check_kinds("index_func_", "if", input)
     if not index.size:

@@ -61,12 +61,12 @@ def _value_like(value: Any, input: Any, index: Any) -> Any:
     return lax.broadcast(cast(value, from_numpy(input.dtype)), index.shape)
 
 
-@overload("scatter", "ScatterBackward0", overloads=("src", "value"), kept=("index",))
+@overload("scatter", "ScatterBackward0", overloads=("src", "value"), always_saved=("index",))
 def _scatter(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _write_along(written, input, index, src, dim)
 
 
-@overload("scatter", "ScatterBackward1", overloads=("src", "value"), kept=("index",))
+@overload("scatter", "ScatterBackward1", overloads=("src", "value"), always_saved=("index",))
 def _scatter_value(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _write_along(written, input, index, _value_like(value, input, index), dim)
 
@@ -75,12 +75,12 @@ def _accumulate(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
     return _write_along(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
-@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True)
 def _scatter_combined(input: Array, index: Fixed, src: Array, dim: int, reduce: str) -> Any:
     return _accumulate(input, index, src, dim, reduce)
 
 
-@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), single=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True)
 def _scatter_value_combined(input: Array, index: Fixed, value: Number, dim: int, reduce: str) -> Any:
     return _accumulate(input, index, _value_like(value, input, index), dim, reduce)
 
@@ -117,7 +117,7 @@ def scatter(
     return _scatter_combined, input, index, source, dim, reduce
 
 
-@overload("scatter_add", "ScatterAddBackward0", kept=("index",), single=True)
+@overload("scatter_add", "ScatterAddBackward0", always_saved=("index",), in_float32=True)
 def _scatter_add(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _write_along(added, input, index, src, dim)
 
@@ -185,12 +185,12 @@ def _slices_added(input: Any, index: Any, source: Any, alpha: Any, dim: int) -> 
     return _write_slices(added, input, index, scale & source if input.dtype == np.bool_ else scale * source, dim)
 
 
-@overload("index_add", "IndexAddBackward0", kept=("index", "source"), overlap=check_all_apart)
+@overload("index_add", "IndexAddBackward0", always_saved=("index", "source"), overlap=check_all_apart)
 def _index_add(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
     return _slices_added(input, index, source, alpha, dim)
 
 
-@overload("index_add", "IndexAddBackward0", kept=("index", "source"), overlap=check_all_apart, single=True)
+@overload("index_add", "IndexAddBackward0", always_saved=("index", "source"), overlap=check_all_apart, in_float32=True)
 def _index_add_single(input: Array, index: Fixed, source: Array, alpha: Number, dim: int) -> Any:
     return _slices_added(input, index, source, alpha, dim)
 
@@ -215,7 +215,7 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
     return _index_add_single if single else _index_add, input, index, source, alpha, dim
 
 
-@overload("index_copy", "IndexCopyBackward0", kept=("index", "source"), overlap=check_all_apart)
+@overload("index_copy", "IndexCopyBackward0", always_saved=("index", "source"), overlap=check_all_apart)
 def _index_copy(input: Array, index: Fixed, source: Array, dim: int) -> Any:
     return _write_slices(written, input, index, source, dim)
 
@@ -275,7 +275,7 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
 
 _INDEX_FILL: dict[str, Any] = {
     "overloads": ("int_Tensor", "int_Scalar"),
-    "kept": ("index",),
+    "always_saved": ("index",),
     "strides": as_first,
     "overlap": deprecated("index_fill", "mask] = scalar"),
 }
@@ -326,7 +326,7 @@ def index_fill(input: Array, dim: int, index: Fixed, value: Operand) -> Choice:
 # -- elements of the flattened tensor --------------------------------------------------------------------------------
 
 
-@overload("put", "PutBackward0", kept=("index", "source"), strides=as_first)
+@overload("put", "PutBackward0", always_saved=("index", "source"), strides=as_first)
 def _put(input: Array, index: Fixed, source: Array, accumulate: bool) -> Any:
     if not index.size:
         return input
@@ -369,12 +369,12 @@ def _masked_filled(input: Any, mask: Any, value: Any) -> Any:
 _MASK_EXPANDED = deprecated("masked_fill", "mask] = scalar")
 
 
-@overload("masked_fill", "MaskedFillBackward0", overloads=BY_OPERAND, kept=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward0", overloads=BY_OPERAND, always_saved=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill(input: Array, mask: Fixed, value: Number) -> Any:
     return _masked_filled(input, mask, value)
 
 
-@overload("masked_fill", "MaskedFillBackward1", overloads=BY_OPERAND, kept=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward1", overloads=BY_OPERAND, always_saved=("mask",), overlap=_MASK_EXPANDED)
 def _masked_fill_tensor(input: Array, mask: Fixed, value: Array) -> Any:
     return _masked_filled(input, mask, value)
 
@@ -412,7 +412,7 @@ def masked_fill(input: Array, mask: Fixed, value: Operand = None) -> Choice:
     return _masked_fill, input, mask, value
 
 
-@overload("masked_scatter", "MaskedScatterBackward0", kept=("mask",), overlap=check_repeated)
+@overload("masked_scatter", "MaskedScatterBackward0", always_saved=("mask",), overlap=check_repeated)
 def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
     check_broadcast(mask, input)
     input, mask = jnp.broadcast_arrays(input, mask)

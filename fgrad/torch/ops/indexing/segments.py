@@ -75,8 +75,8 @@ def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce
 
 
 @overload(
-    "_segment_reduce", "SegmentReduceBackward0", saved=("data", "lengths", "offsets"), kept=("data", "result"),
-    fused=NOT_IMPLEMENTED,
+    "_segment_reduce", "SegmentReduceBackward0", saved=("data", "lengths", "offsets"), always_saved=("data", "result"),
+    backward_node=NOT_IMPLEMENTED,
 )  # fmt: skip
 def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, axis: int, initial: float | None) -> Any:
     check_kinds("_segment_reduce_cpu", "f", data)

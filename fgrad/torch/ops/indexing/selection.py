@@ -219,7 +219,7 @@ def _relu(x: Any) -> Any:
     "ReluBackward0",
     strides=elementwise,
     inplace=True,
-    fused="ThresholdBackwardBackward0",
+    backward_node="ThresholdBackwardBackward0",
     gradient_saved_first=True,
     out=NOT_TAKEN,
 )
@@ -239,7 +239,9 @@ def relu(input: Array) -> Any:
     return _relu(input)
 
 
-@operation("ThresholdBackward0", strides=elementwise_of_tensors, fused="ThresholdBackwardBackward0", method=False)
+@operation(
+    "ThresholdBackward0", strides=elementwise_of_tensors, backward_node="ThresholdBackwardBackward0", method=False
+)
 def threshold(input: Array, threshold: Number, value: Number) -> Any:
     """The elements above a threshold, with ``value`` for the others.
 

@@ -61,8 +61,8 @@ def _cholesky_factor(x: Any, upper: bool) -> Any:
 
 
 @overload(
-    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_column_major, kept=("L",),
-    gradient_strides={"self": column_major},
+    "linalg_cholesky_ex", "LinalgCholeskyExBackward0", outputs=("L", "info"), strides=matrix_column_major,
+    always_saved=("L",), gradient_strides={"self": column_major},
 )  # fmt: skip
 def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
     check_square("linalg.cholesky", input)
@@ -132,7 +132,7 @@ def linalg_cholesky(A: Array, *, upper: bool = False) -> Tensor:
 
 
 @overload(
-    "cholesky", "CholeskyBackward0", outputs=("result",), kept=("result",), strides=column_major,
+    "cholesky", "CholeskyBackward0", outputs=("result",), always_saved=("result",), strides=column_major,
     gradient_strides={"self": column_major},
 )  # fmt: skip
 def _cholesky(input: Array, upper: bool) -> Any:

@@ -51,7 +51,7 @@ def _refuse_qr(saved: Any, grads: Any, mode: str) -> None:
 
 
 @overload(
-    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), kept=("Q", "R"), strides=column_major,
+    "linalg_qr", "LinalgQrBackward0", saved=("A",), outputs=("Q", "R"), always_saved=("Q", "R"), strides=column_major,
     refuse=_refuse_qr, gradient_strides={"A": _column_major_if_tall},
 )  # fmt: skip
 def _linalg_qr(input: Array, mode: str) -> Any:
@@ -187,7 +187,7 @@ def _singular(x: Any, full_matrices: bool) -> Any:
 
 
 @overload(
-    "linalg_svd", "LinalgSvdBackward0", saved=("A",), outputs=("U", "S", "Vh"), kept=("U", "S", "Vh"),
+    "linalg_svd", "LinalgSvdBackward0", saved=("A",), outputs=("U", "S", "Vh"), always_saved=("U", "S", "Vh"),
     strides=matrix_column_major, refuse=_refuse_singular,
 )  # fmt: skip
 def _linalg_svd(input: Array, full_matrices: bool) -> Any:
@@ -239,7 +239,7 @@ def _column_major_if_complex(types: Sequence[Any], shape: Ints) -> Ints | None:
 
 @overload(
     "linalg_eig", "LinalgEigBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_column_major,
-    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eig_backward"),
+    always_saved=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eig_backward"),
     gradient_strides={"self": _column_major_if_complex},
 )  # fmt: skip
 def _linalg_eig(input: Array) -> Any:
@@ -291,7 +291,7 @@ def eigvals(A: Array) -> Tensor:
 
 @overload(
     "linalg_eigh", "LinalgEighBackward0", outputs=("eigenvalues", "eigenvectors"), strides=matrix_column_major,
-    kept=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eigh_backward"),
+    always_saved=("eigenvalues", "eigenvectors"), refuse=_refuse_phase("linalg_eigh_backward"),
 )  # fmt: skip
 def _linalg_eigh(input: Array, UPLO: str) -> Any:
     check_square("linalg.eigh", input)
@@ -344,7 +344,7 @@ def _no_reflections(types: Any, static: Any) -> bool:
 
 @overload(
     "linalg_householder_product", "LinalgHouseholderProductBackward0", saved=("input", "tau"), strides=column_major,
-    kept=("input", "tau", "result"), undefined=_no_reflections,
+    always_saved=("input", "tau", "result"), undefined=_no_reflections,
 )  # fmt: skip
 def _householder_product(input: Array, tau: Array) -> Any:
     function = "torch.linalg.householder_product"
@@ -429,7 +429,7 @@ def _check_ormqr(input: Any, tau: Any, other: Any, left: bool) -> None:
 
 
 @overload(
-    "ormqr", "OrmqrBackward0", saved=("self", "input2", "input3"), kept=("self", "input2", "input3", "result"),
+    "ormqr", "OrmqrBackward0", saved=("self", "input2", "input3"), always_saved=("self", "input2", "input3", "result"),
     strides=column_major,
 )  # fmt: skip
 def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bool) -> Any:

@@ -21,7 +21,9 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 
 
-@overload("linalg_det", "LinalgDetBackward0", saved=("A",), kept=("A", "result"), gradient_strides={"A": column_major})
+@overload(
+    "linalg_det", "LinalgDetBackward0", saved=("A",), always_saved=("A", "result"), gradient_strides={"A": column_major}
+)
 def _linalg_det(input: Array) -> Any:
     check_square("linalg.det", input)
     check_inexact("linalg.det", input, half=True)
@@ -47,7 +49,7 @@ def _det(input: Array) -> Tensor:
 
 
 @overload(
-    "linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), kept=("A", "sign"),
+    "linalg_slogdet", "LinalgSlogdetBackward0", saved=("A",), outputs=("sign", "logabsdet"), always_saved=("A", "sign"),
     gradient_strides={"A": column_major},
 )  # fmt: skip
 def _linalg_slogdet(input: Array) -> Any:

@@ -36,7 +36,7 @@ def _inverse(x: Any) -> Any:
 
 
 @overload(
-    "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), kept=("inverse",),
+    "linalg_inv_ex", "LinalgInvExBackward0", saved=("A",), outputs=("inverse", "info"), always_saved=("inverse",),
     strides=matrix_column_major,
 )  # fmt: skip
 def _linalg_inv_ex(input: Array) -> Any:
@@ -136,7 +136,9 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(x)
 
 
-@overload("linalg_pinv", "LinalgPinvBackward0", kept=("self", "result"), gradient_strides={"self": column_major})
+@overload(
+    "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
+)
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(

@@ -41,7 +41,7 @@ _LU = (
 
 @overload(
     "linalg_lu_factor_ex", "LinalgLuFactorExBackward0", saved=("A",), outputs=("LU", "pivots", "info"),
-    kept=("LU", "pivots"), strides=matrix_column_major,
+    always_saved=("LU", "pivots"), strides=matrix_column_major,
 )  # fmt: skip
 def _linalg_lu_factor_ex(input: Array) -> Any:
     check_matrix("torch.lu_factor", input)
@@ -150,7 +150,12 @@ def _triangles(factor: Any) -> tuple[Any, Any]:
 
 
 @overload(
-    "linalg_lu", "LinalgLuBackward0", saved=("A",), outputs=("P", "L", "U"), kept=("P", "L", "U"), auxiliary=("P",)
+    "linalg_lu",
+    "LinalgLuBackward0",
+    saved=("A",),
+    outputs=("P", "L", "U"),
+    always_saved=("P", "L", "U"),
+    auxiliary=("P",),
 )
 def _linalg_lu(input: Array) -> Any:
     check_matrix("linalg.lu", input)
@@ -198,7 +203,7 @@ def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack
 
 
 @overload(
-    "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"),
+    "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), always_saved=("LU", "pivots", "result"),
     strides=column_major, gradient_strides={"B": column_major},
 )  # fmt: skip
 def _linalg_lu_solve(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
@@ -206,7 +211,9 @@ def _linalg_lu_solve(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> A
     return _lu_solved(input, pivots, B, True, adjoint_)
 
 
-@overload("linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), kept=("LU", "pivots", "result"))
+@overload(
+    "linalg_lu_solve", "LinalgLuSolveBackward0", saved=("LU", "pivots", "B"), always_saved=("LU", "pivots", "result")
+)
 def _linalg_lu_solve_right(input: Array, pivots: Fixed, B: Array, adjoint_: bool) -> Any:
     check_square("torch.linalg.lu_solve", input)
     return _lu_solved(input, pivots, B, False, adjoint_)

@@ -92,15 +92,19 @@ def _solved(a: Any, b: Any, vector: bool, left: bool) -> Any:
 
 
 @overload(
-    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result"),
-    strides=_column_major_solution, gradient_strides={"B": _column_major_system},
+    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"),
+    always_saved=("A", "result"), strides=_column_major_solution, gradient_strides={"B": _column_major_system},
 )  # fmt: skip
 def _linalg_solve_ex(input: Array, other: Array) -> Any:
     return _solve(input, other, True)
 
 
 @overload(
-    "linalg_solve_ex", "LinalgSolveExBackward0", saved=("A", "B"), outputs=("result", "info"), kept=("A", "result")
+    "linalg_solve_ex",
+    "LinalgSolveExBackward0",
+    saved=("A", "B"),
+    outputs=("result", "info"),
+    always_saved=("A", "result"),
 )
 def _linalg_solve_right(input: Array, other: Array) -> Any:
     return _solve(input, other, False)
@@ -163,7 +167,7 @@ def triangular(a: Any, b: Any, upper: bool, left: bool, unit: bool, transpose: b
 
 
 @overload(
-    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", kept=("self", "result"), strides=column_major,
+    "linalg_solve_triangular", "LinalgSolveTriangularBackward0", always_saved=("self", "result"), strides=column_major,
     saved=("self", "B"), gradient_strides={"B": _column_major_if_real},
 )  # fmt: skip
 def _linalg_solve_triangular(input: Array, other: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
@@ -188,7 +192,7 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
 
 @overload(
     "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
-    kept=("self", "A", "solution"), strides=column_major, gradient_strides={"self": column_major},
+    always_saved=("self", "A", "solution"), strides=column_major, gradient_strides={"self": column_major},
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     check_square("triangular_solve", A)
@@ -213,7 +217,7 @@ def triangular_solve(
     "cholesky_solve",
     "CholeskySolveBackward0",
     saved=("self", "input2"),
-    kept=("self", "input2", "result"),
+    always_saved=("self", "input2", "result"),
     strides=column_major,
     gradient_strides={"self": column_major},
 )
@@ -248,7 +252,7 @@ def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
     return _cholesky_solve(input, L, upper)
 
 
-@overload("cholesky_inverse", "CholeskyInverseBackward0", kept=("self", "result"), strides=column_major)
+@overload("cholesky_inverse", "CholeskyInverseBackward0", always_saved=("self", "result"), strides=column_major)
 def _cholesky_inverse(input: Array, upper: bool) -> Any:
     check_square("cholesky_inverse", input)
     check_lapack("cholesky_inverse_out_cpu", input)
@@ -283,7 +287,7 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     "LinalgLstsqBackward0",
     saved=("self", "b"),
     outputs=("solution", "residuals"),
-    kept=("self", "b", "solution"),
+    always_saved=("self", "b", "solution"),
     strides=column_major,
     gradient_strides={"self": column_major},
 )

@@ -70,7 +70,7 @@ def cumsum_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
     return _cumulative_inplace(operation_of(cumsum), self, dim, dtype)
 
 
-@operation("CumprodBackward0", kept=("self", "result"), out=COMPUTED_ONTO_ITSELF)
+@operation("CumprodBackward0", always_saved=("self", "result"), out=COMPUTED_ONTO_ITSELF)
 def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Any:
     """The cumulative products along an axis.
 
@@ -85,7 +85,7 @@ def cumprod_(self: Array, dim: int, *, dtype: Any = None) -> Tensor:
     return _cumulative_inplace(operation_of(cumprod), self, dim, dtype)
 
 
-@operation("LogcumsumexpBackward0", kept=("self", "result"), out=evolve(SCALAR, memory=Memory.SAME))
+@operation("LogcumsumexpBackward0", always_saved=("self", "result"), out=evolve(SCALAR, memory=Memory.SAME))
 def logcumsumexp(input: Array, dim: int) -> Any:
     """The logarithms of the cumulative sums of exponentials along an axis.
 
@@ -161,12 +161,12 @@ def _cumulative_extrema(input: Any, dim: int, better: Any, kernel: str) -> Any:
     return take_along(input, indices, dim), indices
 
 
-@overload("cummax", "CummaxBackward0", outputs=("values", "indices"), kept=("self",))
+@overload("cummax", "CummaxBackward0", outputs=("values", "indices"), always_saved=("self",))
 def _cummax(input: Array, dim: int) -> Any:
     return _cumulative_extrema(input, dim, lax.ge, "cummax_cpu")
 
 
-@overload("cummin", "CumminBackward0", outputs=("values", "indices"), kept=("self",))
+@overload("cummin", "CumminBackward0", outputs=("values", "indices"), always_saved=("self",))
 def _cummin(input: Array, dim: int) -> Any:
     return _cumulative_extrema(input, dim, lax.le, "cummin_cpu")
 

@@ -109,8 +109,8 @@ def is_count(types: Any, static: dict[str, Any]) -> bool:
 
 
 @operation(
-    "LinalgVectorNormBackward0", name="linalg_vector_norm", kept=("self", "result"), undefined=is_count, method=False,
-    function=False,
+    "LinalgVectorNormBackward0", name="linalg_vector_norm", always_saved=("self", "result"), undefined=is_count,
+    method=False, function=False,
 )  # fmt: skip
 def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of order ``ord`` of all elements or over axes."""
@@ -136,7 +136,7 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
 # -- distances -------------------------------------------------------------------------------------------------------
 
 
-@overload("dist", "DistBackward0", promote=inexact, kept=("self", "other", "result"), undefined=is_count)
+@overload("dist", "DistBackward0", promote=inexact, always_saved=("self", "other", "result"), undefined=is_count)
 def _dist(input: Array, other: Array, p: Any) -> Any:
     check_broadcast(input, other)
     shape = jnp.broadcast_shapes(input.shape, other.shape)
@@ -169,8 +169,8 @@ def dist(input: Array, other: Array, p: Any = 2) -> Tensor:
     "cdist",
     "CdistBackward0",
     promote=inexact,
-    fused="CdistBackwardBackward0",
-    kept=("x1", "x2", "result"),
+    backward_node="CdistBackwardBackward0",
+    always_saved=("x1", "x2", "result"),
 )
 def _cdist(x1: Array, x2: Array, p: Any) -> Any:
     batch = jnp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

@@ -250,12 +250,12 @@ def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
     return fgrad.define_rule(lambda x: jnp.prod(x, axes, keepdims=keepdim), vjp=pullback)(input)
 
 
-@overload("prod", "ProdBackward0", kept=("self", "result"))
+@overload("prod", "ProdBackward0", always_saved=("self", "result"))
 def _prod_all(input: Array, *, dtype: Any = None) -> Any:
     return _prod(_summable(input, dtype), tuple(range(input.ndim)), False)
 
 
-@overload("prod", "ProdBackward1", kept=("self", "result"))
+@overload("prod", "ProdBackward1", always_saved=("self", "result"))
 def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return _prod(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 

@@ -28,7 +28,7 @@ def _shifted(x: Any, dim: int) -> Any:
     return x - lax.stop_gradient(jnp.max(x, dim, keepdims=True)) if x.size and x.ndim else x
 
 
-@overload("softmax", "SoftmaxBackward0", fused="SoftmaxBackwardDataBackward0")
+@overload("softmax", "SoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0")
 def _softmax(input: Array, dim: int) -> Any:
     dim = _checked(input, dim, "softmax")
 
@@ -48,7 +48,7 @@ def _softmax(input: Array, dim: int) -> Any:
     return ruled(input)
 
 
-@overload("log_softmax", "LogSoftmaxBackward0", fused="LogSoftmaxBackwardDataBackward0")
+@overload("log_softmax", "LogSoftmaxBackward0", backward_node="LogSoftmaxBackwardDataBackward0")
 def _log_softmax(input: Array, dim: int) -> Any:
     dim = _checked(input, dim, "log_softmax")
 

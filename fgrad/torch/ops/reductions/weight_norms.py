@@ -35,7 +35,9 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
     return norm_except_dim(tensor.transpose(0, dim), pow, 0).transpose(0, dim)
 
 
-@operation("WeightNormInterfaceBackward0", outputs=("result0", "result1"), kept=("v", "g", "result1"), method=False)
+@operation(
+    "WeightNormInterfaceBackward0", outputs=("result0", "result1"), always_saved=("v", "g", "result1"), method=False
+)
 def _weight_norm_interface(v: Array, g: Array, dim: int = 0) -> Any:
     """The weight and the norms of ``v`` over all dimensions but the first or the last."""
     axes = tuple(range(1, v.ndim)) if dim == 0 else tuple(range(v.ndim - 1))

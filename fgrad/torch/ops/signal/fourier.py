@@ -41,7 +41,7 @@ def _points(shape: Sequence[int], dims: Ints) -> int:
     return math.prod([shape[d] for d in dims])
 
 
-@overload("_fft_r2c", "FftR2CBackward0", kept=("self",))
+@overload("_fft_r2c", "FftR2CBackward0", always_saved=("self",))
 def _fft_r2c(input: Array, dim: Any, normalization: int, onesided: bool) -> Any:
     transform = jnp.fft.rfftn(input, axes=dim) if onesided else jnp.fft.fftn(input, axes=dim)
     return _scaled(transform, _points(input.shape, dim), normalization)

@@ -118,14 +118,14 @@ def operation(
     strides: Any = None,
     outputs: tuple[str, ...] = ("result",),
     saved: tuple[str, ...] = (),
-    fused: str | Callable[..., str] | None = None,
-    kept: tuple[str, ...] = (),
+    backward_node: str | Callable[..., str] | None = None,
+    always_saved: tuple[str, ...] = (),
     auxiliary: tuple[str, ...] = (),
     workspace: tuple[str, ...] = (),
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
     overloads: tuple[str, str] = ("", ""),
-    single: bool = False,
+    in_float32: bool = False,
     many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     gradient_strides: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
@@ -146,11 +146,11 @@ def operation(
       node: the name of its ``grad_fn``, or a function from (operand types, static parameters) to it.
       name: PyTorch's name, if not the function's.
       error_name: the operation's name in errors, if it is not that of its row.
-      promote, strides, single, many: see ``Computing``.
+      promote, strides, in_float32, many: see ``Computing``.
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
-      fused, kept, auxiliary, workspace, constants, gradient_views, gradient_strides, gradient_saved_first,
-        gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
+      backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
       overlap, overloads: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -169,10 +169,10 @@ def operation(
             tuple([signature.names[i] for i in signature.statics]),
             frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
             outputs,
-            Computing(promote, strides, single, many),
+            Computing(promote, strides, in_float32, many),
             Gradients(
-                fused,
-                kept,
+                backward_node,
+                always_saved,
                 auxiliary,
                 workspace,
                 constants,

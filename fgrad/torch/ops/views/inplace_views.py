@@ -32,7 +32,7 @@ def _twin(name: str, node: str) -> ViewOperation:
         node,
         view_operation.operands,
         view_operation.parameters,
-        view_operation.fixed,
+        view_operation.nondiff_operands,
         geometry=view_operation.geometry,
     )
 
@@ -49,7 +49,7 @@ _AS_STRIDED = ViewOperation(
     "AsStridedBackward1",
     AS_STRIDED.operands,
     AS_STRIDED.parameters,
-    AS_STRIDED.fixed,
+    AS_STRIDED.nondiff_operands,
     geometry=viewed_geometry,
 )
 

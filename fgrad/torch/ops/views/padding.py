@@ -111,7 +111,10 @@ def _pads(kind: str, end: str) -> Callable[..., str]:
 
 
 @kernel(
-    _pads("Reflection", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Reflection", "BackwardBackward0")
+    _pads("Reflection", "Backward0"),
+    strides=spatial,
+    always_saved=("self",),
+    backward_node=_pads("Reflection", "BackwardBackward0"),
 )
 def _reflection_pad(input: Array, padding: Pairs) -> Any:
     check_kinds(f"reflection_pad{len(padding) // 2}d", "ifc", input)
@@ -125,7 +128,10 @@ def _reflection_pad(input: Array, padding: Pairs) -> Any:
 
 
 @kernel(
-    _pads("Replication", "Backward0"), strides=spatial, kept=("self",), fused=_pads("Replication", "BackwardBackward0")
+    _pads("Replication", "Backward0"),
+    strides=spatial,
+    always_saved=("self",),
+    backward_node=_pads("Replication", "BackwardBackward0"),
 )
 def _replication_pad(input: Array, padding: Pairs) -> Any:
     check_kinds(f"replication_pad{len(padding) // 2}d", "ifc", input)

@@ -109,7 +109,7 @@ _AS_STRIDED_VIEW = ViewOperation(
     "AsStridedBackward0",
     AS_STRIDED.operands,
     AS_STRIDED.parameters,
-    AS_STRIDED.fixed,
+    AS_STRIDED.nondiff_operands,
     geometry=viewed_geometry,
 )
 
