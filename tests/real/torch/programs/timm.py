@@ -4,7 +4,7 @@ import timm
 import torch
 
 torch.manual_seed(0)
-model = timm.create_model("resnet10t", num_classes=4)
+model = timm.create_model("resnet10t", num_classes=4).eval()
 image = torch.randn(2, 3, 32, 32)
 logits = model(image)
 logits.square().mean().backward()
