@@ -176,7 +176,7 @@ class Executable(Follower):
         new = self._new  # read once: another thread may drop it meanwhile
         if new is not None and not checks_each_primitive() and all(map(in_memory, args)):
             if (self.numpy is not None and self._waits) or self._early():
-                return self._to_jax(self._by_numpy(new, args))
+                return self.results(self._by_numpy(new, args))
             if self._fastest < inf:
                 return self._tried(new, args)
             self._new = None
@@ -198,7 +198,7 @@ class Executable(Follower):
         if self._xla is None:
             outs = restoring_trace(self._compiled, args)
             self.compiled = None  # JAX's first call takes longer
-            return self._to_jax(self._by_numpy(run, args)) if outs is None else outs
+            return self.results(self._by_numpy(run, args)) if outs is None else outs
         jax.block_until_ready(args)
         began = perf_counter()
         outs = jax.block_until_ready(restoring_trace(self._xla, *args))
@@ -252,7 +252,7 @@ class Executable(Follower):
             outs = interpret(graph, args, self._pace_of(policy).kernels)
         return as_arrays(outs, graph.out_types)
 
-    def _to_jax(self, outs: Sequence[Any]) -> Sequence[Any]:
+    def results(self, outs: Sequence[Any]) -> Sequence[Any]:
         """The results of a NumPy program as JAX arrays."""
         return as_arrays(outs, self.graph.out_types)
 

@@ -28,6 +28,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.exported import Shared
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -227,7 +228,7 @@ class Pieces:
             for ref in self.created.tensors:
                 tensor = ref()
                 if tensor is not None:
-                    vars(tensor).pop("_level", None)
+                    fields_of(tensor).pop("_level", None)
 
 
 class LiveTape(Tape):

@@ -27,6 +27,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
@@ -223,14 +224,14 @@ class Snapshot:
         self.tensors.setdefault(tensor, location)
         if tensor._owner is not None:
             tensor._owner.release()  # this stores the gradient in its field
-        self.track(vars(tensor))
+        self.track(fields_of(tensor))
         children: list[tuple[Location, Any]] = []
         if tensor._grad is not None:
             children.append((Location(f"{location.path}.grad", ("grad", *location.keys)), tensor._grad))
         if tensor._view is not None:
             self.views[tensor._view] = tensor._view.creation, tensor._view.version
             children.append((location.attribute("_base"), tensor._view.base))
-        return children + [(location.attribute(k), v) for k, v in vars(tensor).items() if k not in FIELDS]
+        return children + [(location.attribute(k), v) for k, v in fields_of(tensor).items() if k not in FIELDS]
 
     def track(self, container: Any) -> Any:
         """Copy a container, to detect later changes; returns the container."""

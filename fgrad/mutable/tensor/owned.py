@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import frozen
 
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.exported import Fixed
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
@@ -214,7 +215,7 @@ class Owner:
         return outs
 
     def _fields(self) -> list[dict[str, Any]]:
-        return [vars(pending.leaf) for pending in self.gradients]
+        return [fields_of(pending.leaf) for pending in self.gradients]
 
     def own(self, storages: Sequence[Storage], counters: Sequence[tuple[VersionCounter, int]]) -> bool:
         """Make storages (in order) and counters read their values here; returns whether all can.
@@ -259,7 +260,7 @@ class Owner:
         for counter in self.counters:
             _settle(counter, self, calls)
         for pending in self.gradients:
-            leaf, fields = pending.leaf, vars(pending.leaf)
+            leaf, fields = pending.leaf, fields_of(pending.leaf)
             if leaf._owner is self:
                 if calls and "_grad" not in fields:
                     gradient = pending.new_gradient(gradients)
@@ -273,7 +274,7 @@ class Owner:
     def gradient(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a leaf without a gradient of its own, made on access."""
         self.release()
-        return vars(leaf).get("_grad")
+        return fields_of(leaf).get("_grad")
 
 
 def _copied(array: Any) -> Any:

@@ -18,6 +18,7 @@ from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torch_function_impl, plain, watch
 from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
 from fgrad.mutable.ports import RENEW
+from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
@@ -58,10 +59,10 @@ class _Gradient:
         if tensor is None:
             return None
         owner = tensor._owner
-        return tensor.__dict__.get("_grad") if owner is None else owner.gradient(tensor)
+        return fields_of(tensor).get("_grad") if owner is None else owner.gradient(tensor)
 
 
-class Tensor:
+class Tensor(HasFields):
     """An array with PyTorch's semantics: it can be written, viewed, and differentiated.
 
     Source: `torch.Tensor <https://docs.pytorch.org/docs/stable/tensors.html>`_.
@@ -236,6 +237,17 @@ class Tensor:
     def __hash__(self) -> int:
         return id(self)
 
+    @property
+    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The attributes that the user has set, to be read and written."""
+        return UserAttributes(fields_of(self), FIELDS)
+
+    @__dict__.setter
+    def __dict__(self, attributes: dict[str, Any]) -> None:
+        own = UserAttributes(fields_of(self), FIELDS)
+        own.clear()
+        own.update(attributes)
+
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if getattr(cls, HANDLER, None) is not disabled_torch_function_impl:
@@ -243,7 +255,7 @@ class Tensor:
 
 
 plain.add(Tensor)
-#: a tensor's own fields; all else in its ``__dict__`` is the user's
+#: a tensor's own fields, which its ``__dict__`` does not show
 FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
 
 
@@ -315,7 +327,7 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
 def of_class(tensor: Tensor, cls: type) -> Tensor:
     """A tensor just made, as an instance of a tensor subclass."""
     other = object.__new__(cls)
-    other.__dict__.update(tensor.__dict__)
+    fields_of(other).update(fields_of(tensor))
     if modes.capturing is not None:
         modes.capturing.note_created(other)
     return other

@@ -198,7 +198,7 @@ class Routine(Executable):
     def ready(self) -> bool:
         return with_x64(super().ready) if self.wide else super().ready()
 
-    def given(self, outs: Sequence[Any]) -> Sequence[Any]:
+    def results(self, outs: Sequence[Any]) -> Sequence[Any]:
         return outs  # see NOTE [NumPy begets NumPy]
 
     def reading(self, readings: "Readings") -> "Routine":

@@ -18,6 +18,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -185,7 +186,7 @@ class Effects:
         # first look everything up, and the old values; the rest only sets
         storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
-        entries = [(vars(tensors[at]), name, value(tensors, new)) for at, name, value in self.fields]
+        entries = [(fields_of(tensors[at]), name, value(tensors, new)) for at, name, value in self.fields]
         entries += [(container, key, value(tensors, new)) for container, key, value in self.entries]
         arrays = [storage.array for storage, _ in storages]
         values = [counter.value for counter, _ in counters]
@@ -237,7 +238,7 @@ def _check_plain(tensor: Tensor, capture: Capture) -> None:
         raise NotReplayable("the function makes another handle on a tensor from outside")
     if storage.home is not None or storage.memory is not None or tensor._inference:
         raise NotReplayable("the function makes a tensor whose memory is resized or exported, or an inference tensor")
-    if set(vars(tensor)) - set(Tensor.__annotations__) or tensor._tensor_hooks or tensor._tangents:
+    if set(fields_of(tensor)) - set(Tensor.__annotations__) or tensor._tensor_hooks or tensor._tangents:
         raise NotReplayable("the function makes a tensor with attributes, hooks or tangents")
     if tensor._grad is not None:
         raise NotReplayable("the function makes a tensor with a gradient")
@@ -284,7 +285,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if delta:
             noted = counter.last_writes()[-delta:]
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
-    owners = {id(vars(tensor)): tensor for tensor in capture.snapshot.tensors}
+    owners = {id(fields_of(tensor)): tensor for tensor in capture.snapshot.tensors}
     for container, before in capture.snapshot.changed():
         if not isinstance(container, dict):
             raise NotReplayable("a list, a set or an object with slots is changed")
@@ -306,8 +307,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
 
 def _fields(effects: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
     """The fields of a tensor from outside that were set."""
-    for name in {**before, **vars(tensor)}:
-        value = vars(tensor).get(name, getattr(Tensor, name, None))
+    for name in {**before, **fields_of(tensor)}:
+        value = fields_of(tensor).get(name, getattr(Tensor, name, None))
         if name in _TRANSIENT or value is before.get(name, getattr(Tensor, name, None)):
             continue
         if name != "_grad" and not (name == "_requires_grad" and isinstance(value, bool)):

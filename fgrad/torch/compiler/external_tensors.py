@@ -8,6 +8,7 @@ from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.operation.capture import is_tensor
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor
 
@@ -62,7 +63,7 @@ class ExternalTensors:
 
     def _gradient(self, tensor: Tensor) -> Tensor | None:
         """The gradient that a tensor had before the call."""
-        return self.capture.snapshot.containers[id(vars(tensor))][1].get("_grad")
+        return self.capture.snapshot.containers[id(fields_of(tensor))][1].get("_grad")
 
     def index(self, tensor: Tensor) -> int:
         """The index of a tensor, which is added if need be."""
@@ -89,7 +90,7 @@ class ExternalTensors:
     def _is_still_held(self, tensor: Tensor) -> bool:
         """Whether another container or variable still holds a tensor that the call has replaced in an entry."""
         snapshot = self.capture.snapshot
-        fields = {id(vars(x)) for x in snapshot.tensors}
+        fields = {id(fields_of(x)) for x in snapshot.tensors}
         return any(
             x is tensor and (not isinstance(container, dict) or container.get(key) is x)
             for container, before in snapshot.containers.values()

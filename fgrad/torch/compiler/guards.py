@@ -23,6 +23,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.scopes import MISSING, Slots
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
@@ -212,7 +213,7 @@ class Guards:
     def attributes_hold(self, tensors: Sequence[Any]) -> bool:
         """Whether tensors have the same attributes set by the user; numbers and strings are compared by value."""
         return all(
-            _is_alike(vars(tensors[index]).get(k, MISSING), v)
+            _is_alike(fields_of(tensors[index]).get(k, MISSING), v)
             for index, attributes in self.tensor_attributes
             for k, v in attributes.items()
         )
@@ -255,8 +256,8 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
         if name not in set_by_call.get(id(scope), ()) or not isinstance(value, Tensor)
     ]
     for i, (kind, _) in enumerate(effects.external.accesses):
-        if names := vars(effects.external.tensors[i]).keys() - FIELDS:
-            attributes = vars(effects.external.tensors[i])
+        if names := fields_of(effects.external.tensors[i]).keys() - FIELDS:
+            attributes = fields_of(effects.external.tensors[i])
             items = {name: attributes[name] for name in names}
             if kind == "fixed":
                 guards.attributes.append((attributes, items))
@@ -292,7 +293,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     guards.instances, guards.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
     guards.modules = {id(attributes_of(x)): x for x in modules}
-    tensors = {id(vars(x)) for x in capture.snapshot.tensors}
+    tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
     for key, (container, before) in capture.snapshot.containers.items():
         if id(container) in tensors or key not in capture.snapshot.persistent:
             continue

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
 from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
@@ -130,7 +131,7 @@ def _created_by_first(
 
 def _entry_of(tensor: Tensor, snapshot: Snapshot) -> tuple[dict[Any, Any], Any] | None:
     """The dict and the key that held a tensor before a call: an object's attributes, or the user's own dict."""
-    fields = {id(vars(x)) for x in snapshot.tensors}
+    fields = {id(fields_of(x)) for x in snapshot.tensors}
     for number, (container, before) in snapshot.containers.items():
         if isinstance(container, dict) and number not in fields:
             key = next((key for key, value in before.items() if value is tensor), None)

@@ -12,6 +12,7 @@ long before it does so again.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.owned import Owner, Pending
 from fgrad.mutable.tensor.tensor import Tensor
@@ -105,7 +106,7 @@ class Steady:
         effects = self._effects
         self._fast_effects.attribute_versions(tensors)
         counters = [(tensors[at]._counter, delta) for at, delta, _ in effects.counts]
-        if all("_grad" in vars(pending.leaf) for pending in self._pending):
+        if all("_grad" in fields_of(pending.leaf) for pending in self._pending):
             owner = Owner(self._pending)
             if owner.own([tensors[at]._storage for at, _ in effects.writes], counters):
                 contents = self._contents()
@@ -129,8 +130,13 @@ class Steady:
         tensors = [*self._leaves, *[grad for grad in gradients if grad is not None]]
         tables = [table for t in tensors for table in (t._tensor_hooks, t._post_accumulate_grad_hooks)]
         hooks = [table.values() for table in tables if table is not None]
-        values = [[x for name, x in vars(t).items() if name != "_grad" or id(t) not in pending] for t in tensors]
-        return tensors, [*map(type, tensors)], Contents(hooks), Contents([vars(t).values() for t in tensors], values)
+        values = [[x for name, x in fields_of(t).items() if name != "_grad" or id(t) not in pending] for t in tensors]
+        return (
+            tensors,
+            [*map(type, tensors)],
+            Contents(hooks),
+            Contents([fields_of(t).values() for t in tensors], values),
+        )
 
 
 def can_be_steady(effects: Effects, guards: Guards) -> bool:

@@ -11,6 +11,7 @@ from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
@@ -169,7 +170,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
-    grad_dtype = self.__dict__.get("_grad_dtype", self._type.dtype)
+    grad_dtype = fields_of(self).get("_grad_dtype", self._type.dtype)
     if grad_dtype is not None and value._type.dtype is not grad_dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(value._type.dtype.numpy)}' to a tensor with "

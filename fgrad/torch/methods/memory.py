@@ -14,7 +14,7 @@ from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
-from fgrad.mutable.tensor.tensor import FIELDS, Tensor, alias, gradient_edge, is_tracked, new_tensor, of_class
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor, of_class
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.devices import device as Device
@@ -359,7 +359,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         memo[id(self)] = result
         if self._grad is not None:
             result._grad = copy.deepcopy(self._grad, memo)
-        result.__dict__.update(copy.deepcopy(of_the_user(self), memo))
+        result.__dict__.update(copy.deepcopy(dict(vars(self)), memo))
     return result
 
 
@@ -371,11 +371,6 @@ _NO_NEW_EMPTY = (
 )
 
 
-def of_the_user(tensor: Tensor) -> dict[str, Any]:
-    """The attributes that users have set on a tensor."""
-    return {name: value for name, value in vars(tensor).items() if name not in FIELDS}
-
-
 @method
 @as_method(METHOD_IN_PYTHON)
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
@@ -383,7 +378,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     geometry = self._geometry_of()
     device_name = str(place_of(self._storage.array))
     arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device_name)
-    return _rebuilt, arguments, of_the_user(self) or None
+    return _rebuilt, arguments, dict(vars(self)) or None
 
 
 class _Memory:

@@ -22,6 +22,7 @@ CLOSED = frozenset(
         "__new__",
         "__init__",
         "__init_subclass__",
+        "__dict__",
         "__hash__",
         "__iter__",
         "__torch_function__",

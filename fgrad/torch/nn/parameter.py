@@ -10,7 +10,6 @@ from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch import ops
 from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
-from fgrad.torch.methods.memory import of_the_user
 from fgrad.torch.methods.subclasses import check_require_grad
 
 
@@ -73,7 +72,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return Parameter, (self.data, self.requires_grad), of_the_user(self) or None
+        return Parameter, (self.data, self.requires_grad), dict(vars(self)) or None
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

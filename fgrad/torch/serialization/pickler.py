@@ -13,7 +13,6 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.formats import layout, memory_format
 from fgrad.mutable.values.device_of_value import place_of
 from fgrad.torch import _utils
-from fgrad.torch.methods.memory import of_the_user
 from fgrad.torch.nn.parameter import Parameter, UninitializedTensorMixin
 from fgrad.torch.pickle_names import public_name
 from fgrad.torch.serialization.layouts import _get_layout
@@ -102,7 +101,7 @@ def _tensor(tensor: Any) -> Any:
     """How a tensor is rebuilt: from its elements, dtype and layout, without history."""
     if isinstance(tensor, UninitializedTensorMixin):
         raise pickle.PicklingError(f"torch.save: {tensor!r} has no elements. Way out: call the module once.")
-    state = of_the_user(tensor)
+    state = dict(vars(tensor))
     kind = type(tensor)
     if kind is Parameter:
         parts = (tensor.data, tensor.requires_grad, OrderedDict())

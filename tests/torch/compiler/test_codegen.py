@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.torch.compiler import steady
 from tests.torch.compiler.programs import classifier, close
 from tests.torch.compiler.test_compile import programs
@@ -265,7 +266,7 @@ def test_new_tensors_have_all_that_makers_of_tensors_give_them(requires_grad):
     ):
         assert type(one) is type(other)
         assert [hasattr(one, name) for name in slots_of(one)] == [hasattr(other, name) for name in slots_of(other)]
-    assert set(vars(written)) - {"_node", "_output_nr"} == set(vars(made)) - {"_node", "_output_nr"}
+    assert set(fields_of(written)) - {"_node", "_output_nr"} == set(fields_of(made)) - {"_node", "_output_nr"}
 
 
 def slots_of(x):
