@@ -35,8 +35,8 @@ class Pace:
     heavy_runs: float = 0
     #: runs of a graph that NumPy can run
     numpy_runs: float = 0
-    #: instead, for graphs that NumPy does not keep: the total time it may spend, as a share of the compile time; see
-    #: NOTE [Rent or buy]
+    #: instead of ``numpy_runs``, for a graph that NumPy can run but does not keep: the total time it may spend, as a
+    #: share of the compile time; see NOTE [Rent or buy]
     rent: float = 0
     #: the extra nanoseconds that NumPy may take in one run of a new graph, and of one that it keeps permanently
     numpy_excess: float = -inf

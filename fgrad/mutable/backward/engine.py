@@ -183,7 +183,7 @@ def _walk(task: GraphTask, ready: list[Any], captured: list[Tensor | None]) -> N
         if input_grads is None:
             continue
         sent = list(input_grads)
-        del input_grads  # from here on only the buffers refer to the gradients: see ``is_ours``
+        del input_grads  # from here on only the buffers refer to the gradients: see ``is_exclusive``
         for k, edge in enumerate(node.next_edges[: len(sent)]):
             grad, sent[k] = sent[k], None
             if edge is None:

@@ -34,8 +34,18 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 #: larger containers are not walked: they hold data, not state
 LARGEST = 10_000
 #: packages whose objects hold none of the user's tensors
-FOREIGN = ("builtins", "jax", "jaxlib", "numpy", "threading", "fgrad.mutable", "fgrad.graph", "fgrad.run", "logging")
-_FOREIGN = tuple([f"{module}." for module in FOREIGN])
+WITHOUT_STATE = (
+    "builtins",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "threading",
+    "fgrad.mutable",
+    "fgrad.graph",
+    "fgrad.run",
+    "logging",
+)
+_WITHOUT_STATE = tuple([f"{module}." for module in WITHOUT_STATE])
 
 
 @frozen
@@ -190,14 +200,16 @@ class Snapshot:
             return [*items, *self.attributes(value, location)] if user_classes else items
         if isinstance(value, FunctionType):
             self.note_variables(value)
-            attributes = self.attributes(value, location) if vars(value) and not is_foreign(value.__module__) else []
+            attributes = (
+                self.attributes(value, location) if vars(value) and not is_without_state(value.__module__) else []
+            )
             return [*roots_of(value), *attributes]
         if isinstance(value, MethodType):
             self.note_variables(value)
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
-        if isinstance(value, type | ModuleType) or is_foreign(type(value).__module__):
+        if isinstance(value, type | ModuleType) or is_without_state(type(value).__module__):
             return ()
         return self.attributes(value, location)
 
@@ -243,7 +255,7 @@ class Snapshot:
     def note_variables(self, function: Any) -> None:
         """Note the values of the variables that a function mentions."""
         function = getattr(function, "__func__", function)
-        if not isinstance(function, FunctionType) or is_foreign(function.__module__):
+        if not isinstance(function, FunctionType) or is_without_state(function.__module__):
             return
         variables: list[tuple[Any, str]] = []
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -317,9 +329,9 @@ def is_unchanged(container: Any, before: Any) -> bool:
     return all(a is b for a, b in zip(container, before, strict=True))
 
 
-def is_foreign(module: str | None) -> bool:
+def is_without_state(module: str | None) -> bool:
     """Whether the objects of a module's classes hold nothing of the user's."""
-    return module is None or f"{module}.".startswith(_FOREIGN)
+    return module is None or f"{module}.".startswith(_WITHOUT_STATE)
 
 
 def roots_of(function: Any) -> list[tuple[Location, Any]]:
@@ -328,7 +340,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
         return [(Location("self", ("self",)), function.__self__), *roots_of(function.__func__)]
     if not isinstance(function, FunctionType):
         return [(Location(_class_name(function), (_class_name(function),)), function)]
-    if is_foreign(function.__module__):
+    if is_without_state(function.__module__):
         return []
     roots: list[tuple[Location, Any]] = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -380,7 +392,7 @@ def _user_modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
 
 
 def _is_library(module: str | None) -> bool:
-    return is_foreign(module) or module.partition(".")[0] == "fgrad"  # type: ignore[union-attr]
+    return is_without_state(module) or module.partition(".")[0] == "fgrad"  # type: ignore[union-attr]
 
 
 def _is_library_or_stdlib(module: str | None) -> bool:

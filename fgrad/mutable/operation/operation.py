@@ -478,7 +478,7 @@ def node_of(
             if not isinstance(x, Tensor):
                 saved.append(number(x))
             else:
-                # if it is a further operand, too, backward will fail there, since it was written
+                # if the written tensor is also another operand, that one is saved as it is, and backward raises for it
                 saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
     node = node_class(plan, pullback, edges, saved, source)
     if plan.numbers:

@@ -122,7 +122,7 @@ class OperationNode(Node):
         return gradients
 
     def _views(self, pullback: Pullback, cotangents: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        """The gradients if all are views of incoming ones."""
+        """For each gradient, the incoming one or the view of it that it is; None if it must be computed."""
         return [None if p is None else _passed_on(cotangents[p[0]], p[1], self.numbers) for p in pullback.views]
 
     def _following(self, pullback: Pullback, cotangent: Tensor) -> Sequence[Ints | None]:
@@ -273,7 +273,7 @@ def _passed_on(gradient: Tensor, view: View | None, numbers: Sequence[Any]) -> T
 
 
 def _with_value_read(view: Tensor, value: Any) -> Tensor:
-    """A view whose value is already cached."""
+    """The view, with its value cached."""
     if view._geometry is not None and view._cache is None and value.__class__ is not Deferred:
         view._cache = view._storage.array, value
     return view

@@ -339,8 +339,8 @@ class SavedTensor:
 def save(tensor: Tensor, name: str, output: bool = False, view_node: Node | None = None) -> SavedTensor:
     """Save a tensor for the backward of a node, as the modes of the moment require.
 
-    ``output`` says that the node has made it; ``written``, that an in-place operation on a view has, whose new
-    ``grad_fn`` it is.
+    ``output``: the node has made it.  ``view_node``: the new ``grad_fn`` of a view, if an in-place operation on that
+    view has made it.
 
     Raises:
       RuntimeError: it is an inference tensor.

@@ -67,7 +67,7 @@ class Deferred:
         return self._array
 
     def become(self, array: Any) -> None:
-        """Have the elements."""
+        """Receive the elements."""
         if self._array is None:
             self._array = array
         self.backlog = None
@@ -84,8 +84,9 @@ _fusions: Cache[Any, Fusion] = Cache(STRUCTURES_KEPT)
 class Backlog:
     """Operations that wait, in order.
 
-    An input is ``-1 - k`` where it is read, and a result its number.  Nothing here needs a lock but running: what was
-    put on it while another thread, or the handler of a signal, began to run it is put on the next one.
+    An entry refers to input ``k`` as ``-1 - k``, and to a result by its number.  Only running takes the lock: an
+    operation appended while another thread or a signal handler starts to run the backlog is appended again, to a new
+    one (``defer``).
     """
 
     __slots__ = ("entries", "inputs", "places", "results", "bytes", "closed", "done", "lock", "__weakref__")
@@ -102,7 +103,7 @@ class Backlog:
         self.lock: Any = threading.RLock()
 
     def append(self, routine: Routine, values: Sequence[Any]) -> list[Any]:
-        """Have an operation wait; its results.  What waits among its operands does so here."""
+        """Put an operation on the backlog; its results.  Operands that wait are on this same backlog."""
         refs = [x.number if x.__class__ is Deferred else self._input(x) for x in values]
         first = len(self.results)
         outs = [Deferred(self, first + k, t.shape, t.dtype) for k, t in enumerate(routine.graph.out_types)]
@@ -261,6 +262,7 @@ def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
     if not (routine.defers or any(x.__class__ is Deferred for x in given)) or not all(map(_may_wait, given)):
         return routine([computed(x) for x in given])
     outs = backlog.append(routine, given)
+    # closed since: ``outs`` may have missed the run
     return defer(routine, values) if backlog.closed else outs
 
 

@@ -27,8 +27,10 @@ class Fusion:
     #: the seconds that they may still take one by one before there is a program; infinite once it has lost
     unspent: float
     routine: Routine | None = None
-    #: the fewest seconds that they have taken since the program was begun; infinite while unknown and once it has won
+    #: the fewest seconds that they have taken since the program was begun; infinite while unknown
     fastest: float = inf
+    #: whether the program has been faster once, and is not timed any more
+    won: bool = False
     #: how often the program has taken more
     slower: int = 0
 
@@ -43,11 +45,11 @@ class Fusion:
 
     def run(self, routine: Routine, args: Sequence[Any]) -> Sequence[Any]:
         """The results of the program; if it proves slower, the operations run one by one from now on."""
-        if self.fastest == inf or (routine.compiled is None and routine.numpy is None):
+        if self.won or self.fastest == inf or (routine.compiled is None and routine.numpy is None):
             return routine(args)  # JAX takes longer for the first call of a compiled program
         outs, took = timed(lambda: routine(args), args)
         if took < self.fastest:
-            self.fastest = inf
+            self.won = True
         else:
             self.slower += 1
             if self.slower >= active().trials:

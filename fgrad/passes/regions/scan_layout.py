@@ -90,12 +90,15 @@ class ScanBuilder:
         ]
 
     def finish(self, carry: Sequence[int], ys: Sequence[int], params: dict[str, Any]) -> tuple[list[int], list[int]]:
-        """Emit the scan whose body gives the next carries and the ys; the numbers of its last carries and its ys."""
+        """Emit the scan, whose body outputs are the next carries and the ys.
+
+        Returns the numbers of the last carries and of the stacked ys.
+        """
         outputs = [*carry, *ys]
         declared = [*self._consts, *self._carry, *self._xs]
         body = self.body.finish(outputs, [number for _, number in declared])
         read = {i for node in body.nodes for i in node.inputs} | {*body.outputs}
-        # what was declared and not read does not enter the loop
+        # a const or x that the body does not read is dropped; a carry always stays
         kept = {number for k, (_, number) in enumerate(declared) if k in read} | {number for _, number in self._carry}
         consts = [each for each in self._consts if each[1] in kept]
         declared = [*consts, *self._carry, *(each for each in self._xs if each[1] in kept)]

@@ -3,7 +3,7 @@
 NOTE [Reverse mode of a scan]
 The forward scan also stacks, per step, the residuals that the body's pull-back reads; the backward scan runs over
 them in the opposite direction, carrying the cotangent of the carry and the running sums of the constants' cotangents.
-Which residuals are stacked says NOTE [Residuals of a scan], which sums are not carried NOTE [Sums over steps].
+NOTE [Residuals of a scan] says which residuals are stacked; NOTE [Sums over steps], which sums are not carried.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,9 @@ class _StepPullback:
 
     Attributes:
       scan: the operation.
-      graph: from the residuals, the cotangents of the next carry and those of the ys to those of the body's inputs.
+      graph: (residuals, cotangents of the next carry, cotangents of the ys) -> cotangents of the body's inputs.
       residuals: the first inputs of the graph, as values of the body.
-      carry: the inputs of the body that are the carry whose cotangents follow; as outputs of the body, their next
-        values.
+      carry: for each varied carry, its input in the body -> the output that is its next value.
       ys: the outputs of the scan whose cotangents come last.
       of_consts, of_carry, of_xs: by input of the body, the value of the graph that is its cotangent, if it has one.
     """
@@ -48,6 +47,7 @@ class _StepPullback:
 
 
 def scan_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    """The forward scan that also stacks residuals, and the backward scan with the sums taken outside it."""
     known, pullback = _step_pullback(op, ScanLayout.varied(op, needs), live)
     kept = kept_residuals(op, known, pullback.residuals)
     forward = _forward(op, known, kept)
@@ -129,27 +129,27 @@ def _backward_scan(
 def _stacked_inputs(
     pullback: _StepPullback, kept: Kept, values: Mapping[int, int], cotangents: Mapping[int, int]
 ) -> dict[int, int]:
-    """The values of all steps that are there anyway, by input of the pull-back: residuals and cotangents of ys."""
+    """The values already stacked over all steps, by input of the pull-back: residuals and cotangents of ys."""
     start = len(pullback.residuals) + len(pullback.carry)
     stacked = {at: values[i] for at, i in enumerate(pullback.residuals) if i in values and i not in kept.constant}
     return stacked | {at: cotangents[k] for at, k in enumerate(pullback.ys, start)}
 
 
-def _sums_outside(pullback: _StepPullback, kept: Kept, there: set[int]) -> dict[int, Sum]:
+def _sums_outside(pullback: _StepPullback, kept: Kept, available: set[int]) -> dict[int, Sum]:
     """Of the constants' cotangents in each step, those whose sum is taken outside: see NOTE [Sums over steps].
 
-    ``there`` has the values of which those of all steps are there anyway.
+    ``available``: the values of a step that are already stacked over all steps.
     """
     graph, residuals = pullback.graph, pullback.residuals
     sums = sums_over_steps(graph, lambda at: at < len(residuals) and residuals[at] in kept.constant)
-    there = there | {*pullback.of_xs.values()}
+    available = available | {*pullback.of_xs.values()}
     outside: dict[int, Sum] = {}
     # the largest first: their factors are there for the others
     for i in sorted({*pullback.of_consts.values()} & sums.keys(), key=lambda i: -graph.types[i].size):
         factors = {*operands_of(sums[i])}
-        if sum([graph.types[j].size for j in factors - there]) <= graph.types[i].size:
+        if sum([graph.types[j].size for j in factors - available]) <= graph.types[i].size:
             outside[i] = sums[i]
-            there |= factors
+            available |= factors
     return outside
 
 
@@ -165,7 +165,7 @@ def _values_kept(builder: PullbackBuilder, op: Op, kept: Kept) -> dict[int, int]
 
 
 def _forward(op: Op, known: Graph, kept: Kept) -> Graph:
-    """The forward graph: the outputs, then the residuals that it stacks, and those that it works out before."""
+    """The forward graph: the outputs, then the residuals that it stacks, and those computed once before the loop."""
     consts, m = ScanLayout.of(op).consts, len(op.out_types)
     builder = Builder(op.in_types)
     body = _with_outputs(known, [*known.outputs[:m], *kept.stacked])

@@ -6,8 +6,8 @@ tables takes longer than the work itself, so the functions here are generated, w
 
 - ``FastGuards`` checks what ``Guards.match`` checks, and returns the tensors of a call.  A fixed tensor usually still
   has the storage of the last call, and then most of its signature cannot have changed: type and strides follow from the
-  storage and the geometry; only of a view is the shape of its memory checked, which a resize changes.  If a storage
-  differs or any line fails, the full guards decide.
+  storage and the geometry; only for a view is the shape of its storage's array checked, since a resize changes it.
+  If a storage differs or any line fails, the full guards decide.
 - ``FastEffects`` makes the new tensors first.  The lines after that only load and store, and no signal is handled
   there (NOTE [Signals]): all effects are applied, or none.  Where a store would call a Python function (memory exported
   to NumPy, a container with its own ``__setitem__``), ``Effects.apply`` is used, which can undo everything.

@@ -42,11 +42,11 @@ class Program:
 
     Attributes:
       guards: the conditions under which it applies.
-      refused: why the call is not one program, if it is not.
-      breaks: why the call runs in pieces, if it does (NOTE [Pieces]).
-      pieces: the graphs of these.
+      refused: the reason, if the call cannot be one program.
+      breaks: the reasons, if it runs in pieces (NOTE [Pieces]).
+      pieces: the graphs of the pieces.
       graph: from the inputs that are read to the outputs.
-      reads: the inputs: indices of tensors, and functions of the early draws.
+      reads: for each input of the graph, the index of a tensor, or a function of the random numbers in ``draws``.
       execution: runs the graph.
       fast_guards, readers, fast_effects: the generated functions of a call (NOTE [Generated code]).
       steady: ownership from call to call, where possible.

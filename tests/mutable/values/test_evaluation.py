@@ -117,7 +117,7 @@ def test_what_is_overwritten_whole_is_not_read():
 
 
 def test_a_new_graph_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
-    """See NOTE [New graphs are NumPy's]: a sequence that grows meets new graphs at every step."""
+    """See NOTE [Back ends in order]: a sequence that grows meets new graphs at every step."""
     weight = torch.lgamma(torch.rand(16, 16) + 1)
     monkeypatch.setattr(jax, "jit", None)
     with fgrad.policy("default"):  # where all graphs begin anew
