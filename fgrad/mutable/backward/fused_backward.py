@@ -47,9 +47,9 @@ Key = tuple[Any, ...]
 
 @frozen
 class Step:
-    """One node's place in the program: its pull-back, the outputs that it takes gradients of, and its edges.
+    """One node's step of the program: its pull-back, the outputs that it takes gradients of, and its edges.
 
-    An edge is the place of the node that follows (or, from ``-1`` down, of a leaf) and the number of its output.
+    An edge is the index of the node that follows (or, from ``-1`` down, of a leaf) and the number of its output.
     """
 
     pullback: Pullback
@@ -84,14 +84,14 @@ Root = tuple[Edge, Tensor | None]
 class FusibleBackward:
     """A backward that is about to run and whose structure can be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "places", "backward", "policy", "fresh", "began")
+    __slots__ = ("roots", "nodes", "leaves", "indices", "backward", "policy", "fresh", "began")
 
     def __init__(
         self,
         roots: Sequence[Root],
         nodes: list[OperationNode],
         leaves: list[Tensor],
-        places: dict[Node, int],
+        indices: dict[Node, int],
         backward: Backward,
         policy: Policy,
     ):
@@ -99,8 +99,8 @@ class FusibleBackward:
         #: in the order of the engine
         self.nodes: list[OperationNode] = nodes
         self.leaves: list[Tensor] = leaves
-        #: the place of each node, from 0 up, and of each leaf, from -1 down
-        self.places: dict[Node, int] = places
+        #: the index of each node, from 0 up, and of each leaf, from -1 down
+        self.indices: dict[Node, int] = indices
         self.backward: Backward = backward
         #: the one in force
         self.policy: Policy = policy
@@ -184,18 +184,18 @@ class FusibleBackward:
                     values.append(s)
         return values
 
-    def _accumulate(self, place: int, value: Any) -> None:
-        leaf = self.leaves[place]
+    def _accumulate(self, index: int, value: Any) -> None:
+        leaf = self.leaves[index]
         old = leaf._grad
         if old is not None:
             old._overwrite(value, "add_", None)
             return
-        memory = self.backward.memory[place]
+        memory = self.backward.memory[index]
         assert memory is not None
         strides, version = memory
-        made, now = new_tensor(value, leaf._type, strides), object()
-        made._counter.value = version
-        leaf._grad = made
+        grad, now = new_tensor(value, leaf._type, strides), object()
+        grad._counter.value = version
+        leaf._grad = grad
         changes.fields = now
 
     def _recorded(self) -> Routine:
@@ -204,27 +204,27 @@ class FusibleBackward:
         Raises:
           Unfit: only the engine can make some gradient fit.
         """
-        places = self.places
+        indices = self.indices
         steps = [
             Step(
                 node.pullback,
                 tuple(node.plan.out_types),
                 node.plan.inexact,
-                tuple([None if edge is None else (places[edge[0]], edge[1]) for edge in node.next_edges]),
+                tuple([None if edge is None else (indices[edge[0]], edge[1]) for edge in node.next_edges]),
                 tuple([deferred_read(s.tensor) if isinstance(s, SavedTensor) else None for s in node.saved]),  # type: ignore[arg-type]
             )
             for node in self.nodes
         ]
         types: list[ShapedArray] = [grad._type.array for _, grad in self.roots]  # type: ignore[union-attr]
         for step in steps:
-            given = step.pullback.routine.graph.in_types[: len(step.saved)]
+            saved_types = step.pullback.routine.graph.in_types[: len(step.saved)]
             types += [
                 t if how is None else ShapedArray(how.layout.sizes, t.dtype)
-                for t, how in zip(given, step.saved, strict=True)
+                for t, how in zip(saved_types, step.saved, strict=True)
             ]
         types += [leaf._type.array for leaf, fresh in zip(self.leaves, self.fresh, strict=True) if not fresh]
         leaves = [(leaf._type, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)]
-        recording = Recording([(places[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
+        recording = Recording([(indices[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
         routine = Routine(simplify(recorded(recording.run, types)), pieces)
         self.backward.reached = tuple(recording.reached)
         return routine
@@ -258,8 +258,8 @@ class Recording:
         values = iter(flat)
         for root in self.roots:
             self.receive(root, next(values))
-        for place, step in enumerate(self.steps):
-            self.run_step(step, place, values)
+        for index, step in enumerate(self.steps):
+            self.run_step(step, index, values)
         sums = []
         for k, (type, fresh) in enumerate(self.leaves):
             before = None if fresh else next(values)
@@ -270,28 +270,28 @@ class Recording:
                 sums.append(gradient if before is None else lax.add(before, gradient))
         return sums
 
-    def receive(self, place: tuple[int, int], gradient: Any) -> None:
+    def receive(self, index: tuple[int, int], gradient: Any) -> None:
         """Add a gradient to the buffer of a node or leaf."""
-        old = self.waiting.get(place)
-        self.waiting[place] = gradient if old is None else lax.add(old, gradient)
+        old = self.waiting.get(index)
+        self.waiting[index] = gradient if old is None else lax.add(old, gradient)
 
-    def run_step(self, step: Step, place: int, values: Iterator[Any]) -> None:
+    def run_step(self, step: Step, index: int, values: Iterator[Any]) -> None:
         """Record one node's pull-back, and pass its results on."""
         saved = [next(values) if how is None else how.get(next(values)) for how in step.saved]
-        given = [self.waiting.pop((place, k), None) for k in step.inexact]
-        if step.pullback is NOTHING or all(g is None for g in given):
+        received = [self.waiting.pop((index, k), None) for k in step.inexact]
+        if step.pullback is NOTHING or all(g is None for g in received):
             return
         cotangents = []
-        for g, k in zip(given, step.inexact, strict=True):
+        for g, k in zip(received, step.inexact, strict=True):
             type = step.out_types[k]
             if g is None:
                 g = lax.full(type.shape, 0, type.dtype.numpy)
             check(g, type)
             cotangents.append(g)
-        found = iter(evaluate(step.pullback.routine.graph, [*saved, *cotangents]))
+        gradients = iter(evaluate(step.pullback.routine.graph, [*saved, *cotangents]))
         for edge in step.edges:
             if edge is not None:
-                self.receive(edge, next(found))
+                self.receive(edge, next(gradients))
 
 
 def check(gradient: Any, type: TensorType) -> None:
@@ -308,35 +308,35 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     try:
         nodes = _reachable([edge[0] for edge, _ in roots])
-        places: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
-        key = _root_key(roots, places)
+        indices: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
+        key = _root_key(roots, indices)
         leaves: list[Tensor] = []
-        for place, node in enumerate(nodes):
-            add_node(key, node, place, places, leaves)
+        for index, node in enumerate(nodes):
+            add_node(key, node, index, indices, leaves)
     except Unfit:
         return None
     sums = [id(leaf._grad._storage) for leaf in leaves if leaf._grad is not None]
     if len(set(sums)) < len(sums):
         return None  # accumulating into one gradient would change another
-    found = _backwards.get(tuple(key))
-    if found is None:
-        found = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, places, found, active())
+    backward = _backwards.get(tuple(key))
+    if backward is None:
+        backward = _backwards.enter(tuple(key), Backward(), len(nodes))
+    return FusibleBackward(roots, nodes, leaves, indices, backward, active())
 
 
-def _root_key(roots: Sequence[Root], places: dict[Node, int]) -> list[Any]:
+def _root_key(roots: Sequence[Root], indices: dict[Node, int]) -> list[Any]:
     """The roots' part of the key: their positions."""
     key: list[Any] = []
     for (node, number), grad in roots:
-        if grad is None or grad._geometry is not None or grad._storage.home is not None or node not in places:
+        if grad is None or grad._geometry is not None or grad._storage.home is not None or node not in indices:
             raise Unfit
         if grad._type is not node.out_types[number]:
             raise Unfit
-        key += (places[node], number)
+        key += (indices[node], number)
     return key
 
 
-def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node, int], leaves: list[Tensor]) -> None:
+def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node, int], leaves: list[Tensor]) -> None:
     """Append a node's part to the key; a leaf seen for the first time gets a position."""
     key.append(node.pullback)
     for edge in node.next_edges:
@@ -344,13 +344,13 @@ def add_node(key: list[Any], node: OperationNode, place: int, places: dict[Node,
             key.append(None)
             continue
         following, number = edge
-        at = places.get(following)
+        at = indices.get(following)
         if at is None:
             leaf: Tensor = following.variable  # type: ignore[attr-defined]
             key += _leaf_key(leaf, following)
             leaves.append(leaf)
-            at = places[following] = -len(leaves)
-        elif 0 <= at <= place:
+            at = indices[following] = -len(leaves)
+        elif 0 <= at <= index:
             raise Unfit  # a node made later than one that sends to it: only the engine knows the order
         key += (at, number)
     for k, s in enumerate(node.saved):

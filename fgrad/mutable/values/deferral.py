@@ -3,7 +3,7 @@
 NOTE [Large operations wait]
 What a small operation costs is its Python; a large one costs its pass through memory.  So an operation on large arrays
 that computes each element from few (functions of elements, sums along axes, movements) is put on the *backlog* of its
-thread, and its result is a ``Deferred``: a type, and the place of the value there.  Whoever reads the array has the
+thread, and its result is a ``Deferred``: a type, and the number of the value there.  Whoever reads the array has the
 backlog run.  Only those values are computed and kept that somebody still holds: what only other operations have read
 never reaches memory, and that is most of a forward pass, once backward has been put on the same backlog.
 
@@ -89,13 +89,13 @@ class Backlog:
     one (``defer``).
     """
 
-    __slots__ = ("entries", "inputs", "places", "results", "bytes", "closed", "done", "lock", "__weakref__")
+    __slots__ = ("entries", "inputs", "numbers", "results", "bytes", "closed", "done", "lock", "__weakref__")
 
     def __init__(self) -> None:
         #: what is run, what it reads, its first result, and the user's line
         self.entries: list[tuple[Routine, tuple[int, ...], int, RawSource | None]] = []
         self.inputs: list[Any] = []
-        self.places: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         self.results: list[weakref.ref[Deferred]] = []
         self.bytes: int = 0
         self.closed: bool = False
@@ -114,12 +114,12 @@ class Backlog:
         return outs
 
     def _input(self, value: Any) -> int:
-        found = self.places.get(id(value))
-        if found is None:
+        number = self.numbers.get(id(value))
+        if number is None:
             self.inputs.append(value)
-            found = self.places[id(value)] = -len(self.inputs)
+            number = self.numbers[id(value)] = -len(self.inputs)
             self.bytes += value.nbytes
-        return found
+        return number
 
     @property
     def full(self) -> bool:
@@ -151,7 +151,7 @@ class Backlog:
             for x, out in zip(live.values(), outs, strict=True):
                 x.become(out)
         self.done = True
-        self.entries, self.inputs, self.places, self.results = [], [], {}, []
+        self.entries, self.inputs, self.numbers, self.results = [], [], {}, []
 
     def _computed(self, live: tuple[int, ...]) -> Sequence[Any]:
         entries = self.entries
@@ -183,11 +183,11 @@ class Backlog:
 
     def _routine(self, types: Sequence[Any], live: Sequence[int]) -> Routine:
         builder = Builder(types)
-        places = {-1 - k: i for k, i in enumerate(builder.inputs)}
+        numbers = {-1 - k: i for k, i in enumerate(builder.inputs)}
         for routine, refs, first, _ in self.entries:
-            outs = builder.splice(routine.graph, [places[k] for k in refs])
-            places.update(enumerate(outs, first))
-        return Routine(simplify(builder.finish([places[k] for k in live], builder.inputs)), pieces)
+            outs = builder.splice(routine.graph, [numbers[k] for k in refs])
+            numbers.update(enumerate(outs, first))
+        return Routine(simplify(builder.finish([numbers[k] for k in live], builder.inputs)), pieces)
 
     def _one_by_one(self, live: Sequence[int]) -> list[Any]:
         """Run what leads to some results, as each operation would have run at once."""
@@ -256,12 +256,12 @@ def defer(routine: Routine, values: Sequence[Any]) -> Sequence[Any]:
     if backlog is None or backlog.closed:
         backlog = Backlog()
         _thread.backlog = weakref.ref(backlog)
-    given = [x if x.__class__ is not Deferred or x.backlog is backlog else x.array() for x in values]
+    operands = [x if x.__class__ is not Deferred or x.backlog is backlog else x.array() for x in values]
     if routine.passed is not None:
-        return [given[i] for i in routine.passed]
-    if not (routine.defers or any(x.__class__ is Deferred for x in given)) or not all(map(_may_wait, given)):
-        return routine([computed(x) for x in given])
-    outs = backlog.append(routine, given)
+        return [operands[i] for i in routine.passed]
+    if not (routine.defers or any(x.__class__ is Deferred for x in operands)) or not all(map(_may_wait, operands)):
+        return routine([computed(x) for x in operands])
+    outs = backlog.append(routine, operands)
     # closed since: ``outs`` may have missed the run
     return defer(routine, values) if backlog.closed else outs
 
