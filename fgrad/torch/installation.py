@@ -30,6 +30,10 @@ _THERE = "torch"
 _PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch.deprecated"}
 
 
+#: packages through whose ``__dict__`` libraries look for classes, so that those imported late are imported at once
+_READ_AS_DICTS = (f"{_HERE}.distributions", f"{_HERE}.optim", f"{_HERE}.optim.lr_scheduler")
+
+
 class _Loader:
     """Loads a module that is already imported."""
 
@@ -43,9 +47,9 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         # the import has set the spec of the other name
         module.__spec__ = self._spec
-        # libraries look through the names of ``torch.distributions.__dict__``, so those imported late are imported now
-        for name in getattr(module, "__all__", ()):
-            getattr(module, name)
+        if module.__name__ in _READ_AS_DICTS:
+            for name in getattr(module, "__all__", ()):
+                getattr(module, name)
 
 
 class _Torch(Distribution):

@@ -25,6 +25,7 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.devices import device
 from fgrad.torch.methods.to_arguments import to_arguments
+from fgrad.torch.ops.dispatcher import FUNCTIONAL
 from fgrad.torch.refused import HERE, REFUSED, refusal, refused
 from fgrad.torch.trees import flatten, unflatten
 
@@ -130,7 +131,9 @@ def _transform(name: str) -> Any:
 
 
 def _functional(name: str) -> Any:
-    """What ``torch.nn.functional`` has."""
+    """The operators of which ``torch.nn.functional`` has a function with the same arguments."""
+    if name not in FUNCTIONAL:
+        raise AttributeError(f"module 'torch._C._nn' has no attribute {name!r}")
     return getattr(importlib.import_module(HERE + "nn.functional"), name)
 
 

@@ -127,7 +127,7 @@ def test_depthwise(channels):
 def test_groups_in_several_blocks(monkeypatch):
     """Where a depthwise convolution has many results, it is a product of matrices, some groups at a time."""
     monkeypatch.setattr(convolution, "FEW", 0)
-    monkeypatch.setattr(convolution, "GROUPED", 2000)
+    monkeypatch.setattr(convolution, "GROUPED_BLOCK", 2000)
     monkeypatch.setattr(convolution, "BLOCK", 500)
     x = image(2, 10, 6, 7)
     for outputs in (1, 2):

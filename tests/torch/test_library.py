@@ -234,3 +234,15 @@ def test_an_operator_that_no_one_made():
     assert ours.library.register_fake("fgrad_tests::unheard_of")(len) is len
     with pytest.raises(ValueError, match="unexpected type for op"):
         ours.library.register_vmap(3)
+
+
+def test_written_schemas():
+    def op(schema: str, mutates_args: Any = ()) -> Any:
+        return ours.library.custom_op("library_tests::written", lambda x, s="": x.clone(), mutates_args=mutates_args,
+                                       schema=schema)  # fmt: skip
+
+    op("(Tensor x, str s='a,b') -> Tensor")
+    with pytest.raises(RuntimeError, match="is not a literal of Python's"):
+        op("(Tensor x, bool b=foo) -> Tensor")
+    with pytest.raises(ValueError, match=r"by the schema the operator writes \[\]"):
+        op("(Tensor x) -> Tensor", mutates_args=("x",))

@@ -23,6 +23,12 @@ CAPTURED = (
 )
 
 
+#: how many references the engine has to a gradient where it asks whether there are others: the buffer, the caller's
+#: variable, the parameter, the argument of ``getrefcount``.  From 3.14 on Python does not count all references of local
+#: variables, so the number proves nothing there.
+REFERENCES = 4 if sys.version_info < (3, 14) else 0
+
+
 def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
     if grad is None:
@@ -87,7 +93,7 @@ def moved_or_copied(grad: Tensor, leaf: Tensor) -> Tensor:
     strides, geometry = layout(leaf), grad._geometry_of()
     fits = all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True))
     # references: the engine's buffer, the caller's parameter, the parameter, the argument below
-    lone = fits and sys.getrefcount(grad) <= 4
+    lone = fits and sys.getrefcount(grad) <= REFERENCES
     if lone and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
         return alias(grad)
     copy = new_tensor(grad._waiting(), grad._type, strides)

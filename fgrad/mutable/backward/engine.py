@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.backward.accumulate import accumulate_grad, validated
+from fgrad.mutable.backward.accumulate import REFERENCES, accumulate_grad, validated
 from fgrad.mutable.backward.fused_backward import fusible_backward
 from fgrad.mutable.backward.run_hooks import post_hooks, pre_hooks, tensor_hooks
 from fgrad.mutable.context.modes import modes, unusual
@@ -290,8 +290,7 @@ def is_exclusive(grad: Tensor) -> bool:
 
     PyTorch does so too (torch/csrc/autograd/input_buffer.cpp); the versions of captured gradients show it.
     """
-    # references to the tensor: the buffer, the caller's variable, the parameter, the argument below
-    lone = grad._geometry is None and sys.getrefcount(grad) <= 4 and sys.getrefcount(grad._storage) <= 2
+    lone = grad._geometry is None and sys.getrefcount(grad) <= REFERENCES and sys.getrefcount(grad._storage) <= 2
     return lone and not grad._tangents
 
 
@@ -300,6 +299,7 @@ def step(
 ) -> Sequence[Tensor | None] | None:
     """Run one node with its hooks; the gradients for its edges, or None if it does not run."""
     grads: list[Tensor | None] = [None] * len(node.out_types) if buffer is None else buffer
+    del buffer  # hooks replace the list: then nothing else refers to its gradients
     runs = task.needed is None or node in task.needed
     if not runs:
         grads = tensor_hooks(node, grads)

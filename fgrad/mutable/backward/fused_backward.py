@@ -38,9 +38,6 @@ from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, 
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
 
-#: after so many nodes each, a walk over a backward asks whether it is too long
-BETWEEN = 64
-
 #: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
 
@@ -306,8 +303,9 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
         return None
+    policy = active()
     try:
-        nodes = _reachable([edge[0] for edge, _ in roots])
+        nodes = _reachable([edge[0] for edge, _ in roots], policy.backward_nodes)
         indices: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
         key = _root_key(roots, indices)
         leaves: list[Tensor] = []
@@ -321,7 +319,7 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
     backward = _backwards.get(tuple(key))
     if backward is None:
         backward = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, indices, backward, active())
+    return FusibleBackward(roots, nodes, leaves, indices, backward, policy)
 
 
 def _root_key(roots: Sequence[Root], indices: dict[Node, int]) -> list[Any]:
@@ -358,11 +356,11 @@ def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node
             key += (k, deferred_read(s.tensor))
 
 
-def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
+def _reachable(roots: Sequence[Node], most: float) -> list[OperationNode]:
     """The operation nodes below some roots, in the engine's order.
 
     Raises:
-      Unfit: there are nodes of other kinds, or too many.
+      Unfit: there are nodes of other kinds, or more than ``most``.
     """
     seen: set[Node] = set(roots)
     stack = list(seen)
@@ -374,7 +372,7 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
         if not node.fusible or _is_hooked(node):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
-        if len(nodes) % BETWEEN == 0 and len(nodes) > active().backward_nodes:
+        if len(nodes) > most:
             raise Unfit
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:

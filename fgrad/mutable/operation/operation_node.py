@@ -134,7 +134,7 @@ class OperationNode(Node):
             return pullback.strides
         shape, saved_first = cotangent._type.shape, self.plan.operation.gradients.saved_first
         saved = [s.tensor if isinstance(s, SavedTensor) else None for s in self.saved]
-        if any(x is not None and has_own_strides(x) and not x._geometry_of().contiguous for x in saved):
+        if saved_first or any(x is not None and has_own_strides(x) and not x._geometry_of().contiguous for x in saved):
             factors = [[saved[k] for k in read] for read in saved_reads(pullback)]
         else:
             factors = [[]] * len(pullback.wrt)

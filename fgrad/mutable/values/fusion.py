@@ -27,7 +27,7 @@ class Fusion:
     #: the seconds that they may still take one by one before there is a program; infinite once it has lost
     unspent: float
     routine: Routine | None = None
-    #: the fewest seconds that they have taken since the program was begun; infinite while unknown
+    #: the fewest seconds that they have taken
     fastest: float = inf
     #: whether the program has been faster once, and is not timed any more
     won: bool = False
@@ -59,8 +59,7 @@ class Fusion:
     def spend(self, seconds: float) -> None:
         """Note how long the operations have taken one by one."""
         self.unspent -= seconds
-        if self.routine is not None:
-            self.fastest = min(self.fastest, seconds)
+        self.fastest = min(self.fastest, seconds)
 
 
 def compiling_price(routines: Iterable[Routine]) -> float:

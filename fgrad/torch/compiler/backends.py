@@ -2,11 +2,13 @@
 
 from typing import Any
 
-#: PyTorch's back ends, of which those for finding errors do not count as usual
-_USUAL = ("inductor", "cudagraphs", "openxla", "tvm")
-_OTHERS = (
-    *("aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner", "aot_ts", "eager", "eager_debug"),
-    *("eager_noexcept", "onnxrt", "openxla_eval", "pre_dispatch_eager", "ts"),
+#: PyTorch's back ends (torch/_dynamo/backends); those for debugging are only listed on request
+_USUAL = ("cudagraphs", "inductor", "openxla", "tvm")
+_FOR_DEBUGGING = (
+    *("aot_eager", "aot_eager_decomp_partition", "aot_eager_decomp_partition_crossref"),
+    *("aot_eager_decomp_partition_with_mode", "aot_eager_default_partitioner", "aot_ts"),
+    *("dynamo_accuracy_minifier_backend", "dynamo_minifier_backend", "eager", "eager_debug", "eager_noexcept"),
+    *("invoke_subgraph", "openxla_eval", "pre_dispatch_eager", "ts"),
 )
 
 
@@ -30,18 +32,18 @@ _default: Default = Default()
 
 def check_backend(backend: Any) -> None:
     """Raise ``InvalidBackend`` for a name that PyTorch does not have; functions are accepted."""
-    if isinstance(backend, str) and backend not in (*_USUAL, *_OTHERS):
+    if isinstance(backend, str) and backend not in (*_USUAL, *_FOR_DEBUGGING):
         raise InvalidBackend(backend)
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of back ends, of which XLA is each: with nothing excluded, all that ``torch.compile`` accepts.
+    """The names that ``torch.compile`` accepts; all stand for XLA.  With nothing excluded, those for debugging, too.
 
     >>> import fgrad.torch as torch
     >>> torch.compiler.list_backends()
-    ['inductor']
+    ['cudagraphs', 'inductor', 'openxla', 'tvm']
     """
-    return ["inductor"] if exclude_tags else sorted((*_USUAL, *_OTHERS))
+    return [*_USUAL] if exclude_tags else sorted((*_USUAL, *_FOR_DEBUGGING))
 
 
 def get_default_backend() -> Any:

@@ -38,6 +38,9 @@ class Transform:
         self._inv: Any = None
         super().__init__()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_inv": None}
+
     @property
     def event_dim(self) -> int:
         """The number of trailing dimensions that belong together."""
@@ -116,6 +119,9 @@ class _InverseTransform(Transform):
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:

@@ -369,6 +369,12 @@ def custom_op(
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
         signature = schema_of(function, mutates_args) if schema is None else read_schema(schema)
+        written = {each.name for each in signature.parameters if each.mutated}
+        if not isinstance(mutates_args, str) and {*mutates_args} != written:
+            raise ValueError(
+                f"custom_op: mutates_args={mutates_args!r} and schema={schema!r} differ: by the schema the operator "
+                f"writes {sorted(written)}"
+            )
         namespace, short_name = name.split("::")
         definition = CustomOpDef(namespace, short_name, signature, function)
         _register(definition)

@@ -9,15 +9,17 @@ from fgrad.torch.library.schema import Parameter, Schema
 
 #: type, which may be written to, name and default of a parameter
 _PARAMETER = re.compile(r"(?P<type>\w+)(?P<alias>\(\w+!?\))?(?P<rest>[\[\]?\d]*) (?P<name>\w+)(=(?P<default>.+))?")
+#: the parts between commas, of which those in quotes and brackets do not count
+_PARTS = re.compile(r"""(?:[^,'"\[]|'[^']*'|"[^"]*"|\[[^\]]*\])+""")
 #: how a schema is inferred from the annotation ``int``
 _SHORT = {"int": "SymInt"}
 
 
 def read_schema(text: str) -> Schema:
-    """The schema of a text.
+    """Parse a schema.
 
     Raises:
-      RuntimeError: it is none.
+      RuntimeError: the text is not a schema.
 
     >>> str(read_schema("(Tensor(a!) x, *, float y=1.0) -> ()"))
     '(Tensor(a!) x, *, float y=1.0) -> ()'
@@ -30,7 +32,7 @@ def read_schema(text: str) -> Schema:
 
 def _parameters(text: str) -> Iterator[Parameter]:
     keyword_only = False
-    for part in filter(None, re.split(r",\s*(?![^\[]*\])", text.strip())):
+    for part in map(str.strip, _PARTS.findall(text)):
         if part == "*":
             keyword_only = True
             continue
@@ -39,5 +41,8 @@ def _parameters(text: str) -> Iterator[Parameter]:
             raise RuntimeError(f"a parameter in a schema is written as Tensor x or int n=1, not as {part!r}")
         alias = found["alias"] or ""
         kind = _SHORT.get(found["type"], found["type"]) + alias + re.sub(r"\d", "", found["rest"])
-        default = inspect.Parameter.empty if found["default"] is None else ast.literal_eval(found["default"])
+        try:
+            default = inspect.Parameter.empty if found["default"] is None else ast.literal_eval(found["default"])
+        except (SyntaxError, ValueError):
+            raise RuntimeError(f"the default in {part!r} is not a literal of Python's") from None
         yield Parameter(found["name"], kind, default, keyword_only, alias.endswith("!)"))

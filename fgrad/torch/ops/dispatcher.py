@@ -16,20 +16,27 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.table import TABLE
 from fgrad.torch.refused import refusal
 
-#: how the names of operators begin that PyTorch's Python has in a namespace of its own
+#: prefixes of operators that Python has in a namespace of their own: ``aten.fft_rfft`` is ``torch.fft.rfft``
 _NAMESPACES = ("fft", "linalg", "special")
+#: functions of ``torch.nn.functional`` whose positional arguments are those of the operator
+FUNCTIONAL = frozenset((
+    "adaptive_avg_pool2d", "avg_pool2d", "avg_pool3d", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "linear", "max_pool2d", "mish", "one_hot", "pad", "scaled_dot_product_attention", "silu",
+    "softplus", "softshrink",
+))  # fmt: skip
 
 
 def _function_named(name: str) -> Callable[..., Any] | None:
     """The function of ``torch``, or else of a namespace in it, that has an operator's name."""
-    paths = [name, f"nn.functional.{name}"]
+    paths = [name, *([f"nn.functional.{name}"] if name in FUNCTIONAL else ())]
     paths += [name.replace("_", ".", 1) for each in _NAMESPACES if name.startswith(f"{each}_")]
     for path in paths:
         row = TABLE.get(path)
         if row is not None and (row.function or row.method is not None or "." in path):
             return row.call
     # the operators of views and the like are only methods in Python
-    return None if name.startswith("_") else getattr(Tensor, name, None)
+    method = None if name.startswith("_") else getattr(Tensor, name, None)
+    return method if callable(method) else None
 
 
 class OpOverloadPacket:
@@ -47,6 +54,10 @@ class OpOverloadPacket:
         if self._function is None:
             raise refusal(f"torch.ops.{name}")
         return self._function(*args, **kwargs)
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads that are known: which of them runs is decided by the arguments."""
+        return ["default"]
 
     def __getattr__(self, name: str) -> "OpOverload":
         if name.startswith("_"):
@@ -93,13 +104,13 @@ class OpOverload:
 
 
 class DefaultOverload(OpOverload):
-    """The overload that a policy is given, which equals each other one and the function: it is not known which runs."""
+    """The overload that a policy receives.  Which one runs is not known, so it equals the others and the function."""
 
     def __eq__(self, other: object) -> bool:
         packet = self.overloadpacket
         if isinstance(other, OpOverload):
             return other.overloadpacket is packet
-        return other is packet or (packet._function is not None and other is packet._function)
+        return packet._function is not None and other is packet._function
 
     __hash__ = OpOverload.__hash__
 

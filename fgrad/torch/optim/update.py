@@ -122,7 +122,7 @@ def scalar(value: float) -> Tensor:
 class UpdateOptimizer(Optimizer):
     """An optimiser whose step is an ``Update`` per parameter group.
 
-    A subclass says its rule, its options, and what of the rest is not as for most.
+    A subclass defines its rule and options, and overrides defaults only where it differs.
 
     Args:
       params: parameters, ``(name, parameter)`` pairs or parameter groups.
@@ -152,8 +152,9 @@ class UpdateOptimizer(Optimizer):
     captures_on_xla: ClassVar[bool] = True
 
     def __init__(self, params: Parameters, options: Mapping[str, Any]) -> None:
-        super().__init__(params, {name: options[name] for name in self._options.split()})
-        if "fused" in self._options:
+        names = self._options.split()
+        super().__init__(params, {name: options[name] for name in names})
+        if "fused" in names:
             check_implementation(options["fused"], options["foreach"], options["differentiable"])
 
     def _update(self, group: Group) -> Update:
@@ -168,10 +169,10 @@ class UpdateOptimizer(Optimizer):
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
         """What the rule calculates with."""
         numbers = {name: group[name] for name in self._inputs}
-        if "decoupled_weight_decay" in self._options:
+        if "decoupled_weight_decay" in group:
             numbers["retention"] = 1 - group["lr"] * group["weight_decay"]
         factors = {name: group[name] for name in self._factors}
-        if "betas" in self._options:
+        if "betas" in group:
             factors["beta1"], factors["beta2"] = group["betas"]
         return numbers | decays(**factors)
 

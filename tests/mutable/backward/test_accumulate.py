@@ -75,6 +75,10 @@ def test_versions_of_gradients():
     leaf.grad, seed = None, torch.ones(3)
     leaf.backward(seed)
     assert leaf.grad is not seed and leaf.grad._version == 1
+    hooked = torch.ones(3, requires_grad=True)
+    hooked.register_hook(lambda grad: None)
+    (hooked * 2).sum().backward()
+    assert hooked.grad._version == 0
     layer = torch.nn.Linear(2, 3)
     layer(torch.ones(2, 2)).sum().backward()
     assert [p.grad._version for p in layer.parameters()] == [0, 0]

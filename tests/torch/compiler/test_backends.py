@@ -17,6 +17,13 @@ def test_an_unknown_back_end_is_refused_where_it_is_named():
         torch.compiler.set_default_backend("nonsense")
 
 
+def test_the_names_are_those_of_pytorch():
+    theirs = pytest.importorskip("torch")
+    assert torch.compiler.list_backends() == theirs.compiler.list_backends()
+    for_its_own_tests = {name for name in theirs.compiler.list_backends(()) if name.endswith("TESTING_ONLY")}
+    assert set(torch.compiler.list_backends(())) == {*theirs.compiler.list_backends(())} - for_its_own_tests
+
+
 @pytest.mark.parametrize("backend", [*torch.compiler.list_backends(()), lambda graph, inputs: graph])
 def test_what_pytorch_accepts_compiles(backend):
     x = torch.ones(2)

@@ -251,7 +251,7 @@ def threshold(input: Array, threshold: Number, value: Number) -> Any:
     return jnp.where(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
 
 
-_THRESHOLD_WRITTEN = evolve(operation_of(threshold), node="ThresholdBackward1", plans={})
+_THRESHOLD_WRITTEN = evolve(operation_of(threshold), node="ThresholdBackward1", plans={}, operand_count=0)
 
 
 @composite(method=False)
