@@ -169,10 +169,10 @@ class UpdateOptimizer(Optimizer):
     def _numbers(self, group: Group) -> dict[str, float | Tensor]:
         """What the rule calculates with."""
         numbers = {name: group[name] for name in self._inputs}
-        if "decoupled_weight_decay" in group:
+        if "decoupled_weight_decay" in self.defaults:
             numbers["retention"] = 1 - group["lr"] * group["weight_decay"]
         factors = {name: group[name] for name in self._factors}
-        if "betas" in group:
+        if "betas" in self.defaults:
             factors["beta1"], factors["beta2"] = group["betas"]
         return numbers | decays(**factors)
 
