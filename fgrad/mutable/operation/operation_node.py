@@ -220,16 +220,16 @@ class RefusedNode(OperationNode):
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         plan = self.plan
-        for (_, place), requested in zip(plan.edges, REQUESTED.call(self), strict=True):
-            if requested and place not in self.pullback.wrt:
+        for (_, index), requested in zip(plan.edges, REQUESTED.call(self), strict=True):
+            if requested and index not in self.pullback.wrt:
                 operation = plan.operation
-                called = operation.gradients.not_derived.get(plan.named_operands[place][1], operation.name)
+                called = operation.gradients.not_derived.get(plan.named_operands[index][1], operation.name)
                 raise NotImplementedError(f"the derivative for '{called}' is not implemented.")
         return super().apply(grads)
 
-    def _spread(self, found: Sequence[Tensor]) -> Sequence[Tensor | None]:
-        of_place = dict(zip(self.pullback.wrt, found, strict=True))
-        return [of_place.get(place) for _, place in self.plan.edges]
+    def _spread(self, gradients: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        by_operand = dict(zip(self.pullback.wrt, gradients, strict=True))
+        return [by_operand.get(index) for _, index in self.plan.edges]
 
 
 class IntegerNode(OperationNode):

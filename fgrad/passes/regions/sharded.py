@@ -78,20 +78,20 @@ def _tangents(op: Op, live: tuple[bool, ...]) -> Local:
         [*p["in_specs"], *(p["in_specs"][i] for i in wrt)],
         [*p["out_specs"], *(p["out_specs"][k] for k in inexact)],
     )
-    place = {k: i for i, k in enumerate(inexact)}
-    return Local(graph, tuple([place.get(k) for k in range(m)]))
+    position = {k: i for i, k in enumerate(inexact)}
+    return Local(graph, tuple([position.get(k) for k in range(m)]))
 
 
 def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     p = op.params
     n, m = len(op.in_types), len(op.out_types)
     wrt = [i for i, needed in enumerate(needs) if needed]
-    given = [k for k, is_live in enumerate(live) if is_live]
+    live_outputs = [k for k, is_live in enumerate(live) if is_live]
 
     def pulled(*flat: Any) -> list[Any]:
         xs, cts = flat[:n], list(flat[n:])
         if not p["check"]:
-            for j, k in enumerate(given):
+            for j, k in enumerate(live_outputs):
                 holders = math.prod([p["mesh"].shape[axis] for axis in _unnamed(op, p["out_specs"][k])])
                 cts[j] = lax.div(cts[j], lax.full_like(cts[j], holders))
         joint = vjp(_body(op, xs), wrt, live)
@@ -103,12 +103,12 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
             summed.append(lax.psum(ct, axes) if axes and not p["check"] else ct)
         return summed
 
-    ct_types = [tangent_type(op.out_types[k]) for k in given]
+    ct_types = [tangent_type(op.out_types[k]) for k in live_outputs]
     graph = sharded_graph(
         p,
         pulled,
         [*op.in_types, *ct_types],
-        [*p["in_specs"], *(p["out_specs"][k] for k in given)],
+        [*p["in_specs"], *(p["out_specs"][k] for k in live_outputs)],
         [p["in_specs"][i] for i in wrt],
     )
     builder = PullbackBuilder(op, live)

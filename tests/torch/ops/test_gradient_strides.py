@@ -164,3 +164,29 @@ def test_gradients_of_a_compiled_function():
     for _ in range(3):
         (found,) = ours.autograd.grad(compiled(ours.ones(5, 3)), factor)
         assert found.stride() == (1, 3)
+
+
+#: functions whose gradients lie in memory as the saved tensor, and some whose gradients lie as the incoming one
+MASKED = {
+    "relu": lambda torch, x: torch.relu(x),
+    "leaky_relu": lambda torch, x: torch.nn.functional.leaky_relu(x),
+    "threshold": lambda torch, x: torch.nn.functional.threshold(x, 0.1, 0),
+    "clamp": lambda torch, x: x.clamp(0, 2),
+    "clamp_min": lambda torch, x: x.clamp_min(0),
+    "clamp_max": lambda torch, x: x.clamp_max(2),
+    "elu": lambda torch, x: torch.nn.functional.elu(x),
+    "tanh": lambda torch, x: x.tanh(),
+    "product": lambda torch, x: x * 2,
+}
+
+
+@pytest.mark.parametrize("function", MASKED)
+@pytest.mark.parametrize("lies", LIES)
+def test_gradients_that_lie_as_what_is_saved(function, lies):
+    def run(torch: Any) -> Any:
+        _, x = LIES[lies](torch, 3, 2)
+        incoming = [torch.ones(2, 3).t(), torch.ones(3, 2), torch.ones(1, 1).expand(3, 2)]
+        y = MASKED[function](torch, x * 1)
+        return [torch.autograd.grad(y, x, g, retain_graph=True)[0].stride() for g in incoming]
+
+    assert run(ours) == run(theirs)

@@ -1,4 +1,4 @@
-"""New tensors: their elements, device and shape, and what may be asked of them, for all functions that make some."""
+"""What all functions that make tensors share: elements, device, shape, and checks of their arguments."""
 
 from typing import Any
 

@@ -130,7 +130,7 @@ def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
     return _at_least(x, low) if high is None else _within(x, low, high)
 
 
-@overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors)
+@overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors, gradient_saved_first=True)
 def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
     kernel = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
     return _bounded(input, min, max, kernel)
@@ -175,7 +175,7 @@ def _bound(name: str) -> tuple[str, ...]:
     return tuple([f"Tensor input, {kind} {name}, *, Tensor out = None" for kind in ("Tensor", "Number")])
 
 
-@overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise_of_tensors)
+@overload("clamp_min", "ClampMinBackward0", promote=common, strides=elementwise_of_tensors, gradient_saved_first=True)
 def _clamp_min_number(input: Array, min: Number) -> Any:
     return _bounded(input, min, None, "clamp_min_scalar_cpu")
 
@@ -192,7 +192,7 @@ def clamp_min(input: Array, min: Operand) -> Choice:
     return (_clamp_min_tensor if isinstance(min, Tensor) else _clamp_min_number), input, min
 
 
-@overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise_of_tensors)
+@overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise_of_tensors, gradient_saved_first=True)
 def _clamp_max_number(input: Array, max: Number) -> Any:
     return _bounded(input, None, max, "clamp_max_scalar_cpu")
 
@@ -240,7 +240,11 @@ def relu(input: Array) -> Any:
 
 
 @operation(
-    "ThresholdBackward0", strides=elementwise_of_tensors, backward_node="ThresholdBackwardBackward0", method=False
+    "ThresholdBackward0",
+    strides=elementwise_of_tensors,
+    backward_node="ThresholdBackwardBackward0",
+    gradient_saved_first=True,
+    method=False,
 )
 def threshold(input: Array, threshold: Number, value: Number) -> Any:
     """The elements above a threshold, with ``value`` for the others.

@@ -123,7 +123,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Ten
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Any:
-    """Arrays as tensors, and as the map has it for these."""
+    """Stack arrays, converted to tensors, as the map does tensors."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise _refusal(batch[0].dtype)
     return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
@@ -145,7 +145,7 @@ def collate_int_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Tensor
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: FnMap | None = None) -> Any:
-    """Texts as they are."""
+    """Leave strings as they are."""
     return batch
 
 
