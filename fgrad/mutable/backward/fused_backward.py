@@ -38,6 +38,9 @@ from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, 
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
 
+#: how many nodes a walk visits before it checks whether the backward is too long, so that it need not visit all
+CHECKED = 64
+
 #: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
 
@@ -303,15 +306,17 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         return None
     if modes.findings is not None or modes.snapshot or modes.release != "2.13":
         return None
-    policy = active()
     try:
-        nodes = _reachable([edge[0] for edge, _ in roots], policy.backward_nodes)
+        nodes = _reachable([edge[0] for edge, _ in roots])
         indices: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
         key = _root_key(roots, indices)
         leaves: list[Tensor] = []
         for index, node in enumerate(nodes):
             add_node(key, node, index, indices, leaves)
     except Unfit:
+        return None
+    policy = active()
+    if len(nodes) > policy.backward_nodes:
         return None
     sums = [id(leaf._grad._storage) for leaf in leaves if leaf._grad is not None]
     if len(set(sums)) < len(sums):
@@ -356,11 +361,11 @@ def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node
             key += (k, deferred_read(s.tensor))
 
 
-def _reachable(roots: Sequence[Node], most: float) -> list[OperationNode]:
+def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
     """The operation nodes below some roots, in the engine's order.
 
     Raises:
-      Unfit: there are nodes of other kinds, or more than ``most``.
+      Unfit: there are nodes of other kinds, or far too many.
     """
     seen: set[Node] = set(roots)
     stack = list(seen)
@@ -372,7 +377,7 @@ def _reachable(roots: Sequence[Node], most: float) -> list[OperationNode]:
         if not node.fusible or _is_hooked(node):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
-        if len(nodes) > most:
+        if len(nodes) % CHECKED == 0 and len(nodes) > active().backward_nodes:
             raise Unfit
         for edge in node.next_edges:
             if edge is not None and edge[0] not in seen:
