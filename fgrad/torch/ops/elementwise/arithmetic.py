@@ -21,7 +21,7 @@ from fgrad.torch.ops.table.broadcasting import (
     inexact,
     without_factor,
 )
-from fgrad.torch.ops.table.kinds import check_divisor, check_kinds, kind, single
+from fgrad.torch.ops.table.kinds import check_divisor, check_factor, check_kinds, kind, single
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
@@ -50,12 +50,8 @@ _NUMBER_SECOND = (
 
 def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
     """``x`` combined with ``alpha * y``; the factor is first rounded to the type, which it may not change."""
-    result_kind, alpha_kind = kind(y), kind(alpha)
-    if alpha_kind == "b" and result_kind != "b":
-        raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if alpha_kind == "f" and result_kind in "bi":
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    if alpha_kind == "c" and result_kind != "c":
+    check_factor("alpha", alpha, y)
+    if kind(alpha) == "c" and kind(y) != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return single(lambda x, y, factor: combine(x, y * factor))(x, y, alpha.astype(y.dtype))
 

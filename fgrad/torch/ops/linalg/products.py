@@ -15,10 +15,10 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
-from fgrad.torch.ops.table.broadcasting import Types, common
+from fgrad.mutable.types.dtypes import is_half
+from fgrad.torch.ops.table.broadcasting import without_factors
 from fgrad.torch.ops.table.dispatch import Dispatch, as_method
-from fgrad.torch.ops.table.kinds import check_kinds, kind
+from fgrad.torch.ops.table.kinds import check_factor, check_kinds, kind
 from fgrad.torch.ops.table.numbers import is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, PRODUCT, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -471,25 +471,10 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alp
     return _scaled_sum(input, product, beta, alpha)
 
 
-def _common_of_arrays(types: Types, params: dict[str, Any]) -> Dtype:
-    """The common type of all operands but the last two, which are factors."""
-    return common(types[:-2], params)
-
-
-def _check_factor(name: str, factor: Any, array: Any) -> None:
-    """Raise PyTorch's errors for a factor of another kind than the array's."""
-    if kind(factor) == "b" and kind(array) != "b":
-        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    if kind(factor) == "f" and kind(array) in "bi":
-        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    if kind(factor) == "c" and kind(array) != "c":
-        raise RuntimeError("value cannot be converted to type float without overflow")
-
-
 @operation(
     "AddrBackward0",
     inplace=True,
-    promote=_common_of_arrays,
+    promote=without_factors,
     former=["beta, input, alpha, vec1, vec2", "beta, input, vec1, vec2"],
     out=CAST_ONTO_ITSELF,
 )
@@ -503,8 +488,10 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Num
             f"addr: Expected 1-D argument {'vec1' if vec1.ndim != 1 else 'vec2'}, but got "
             f"{vec1.ndim if vec1.ndim != 1 else vec2.ndim}-D"
         )
-    _check_factor("beta", beta, input)
-    _check_factor("alpha", alpha, input)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        check_factor(name, factor, input)
+        if kind(factor) == "c" and kind(input) != "c":
+            raise RuntimeError("value cannot be converted to type float without overflow")
     if input.dtype == np.bool_:
         counts = [x.astype(np.int64) for x in (input, vec1, vec2)]
         return _scaled_sum(counts[0], counts[1][:, None] * counts[2][None, :], beta, alpha).astype(bool)

@@ -34,6 +34,11 @@ def without_factor(types: Types, params: dict[str, Any]) -> Dtype:
     return common(types[:-1], params)
 
 
+def without_factors(types: Types, params: dict[str, Any]) -> Dtype:
+    """The common type of all operands but the last two, which are factors."""
+    return common(types[:-2], params)
+
+
 def check_broadcast(*arrays: Any) -> None:
     """Raise PyTorch's error for shapes that do not broadcast."""
     first = arrays[0].shape

@@ -87,6 +87,14 @@ def _widened(x: Any) -> Any:
     return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
 
 
+def check_factor(name: str, factor: Any, array: Any) -> None:
+    """Raise PyTorch's errors for a real factor that an array of booleans or integers cannot be multiplied by."""
+    if kind(factor) == "b" and kind(array) != "b":
+        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    if kind(factor) == "f" and kind(array) in "bi":
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+
+
 def kind(x: Any) -> str:
     """The kind of an array's elements: "b", "i", "f" or "c"."""
     if x.dtype == np.bool_:
