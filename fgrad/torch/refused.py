@@ -63,7 +63,7 @@ REFUSED = {
     "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
     "cuda.graphs": "CUDAGraph graph make_graphed_callables",
     "cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
-    "cuda.nvtx": "mark range range_end range_pop range_push range_start",
+    "cuda.nvtx": "mark range_end range_pop range_push range_start",
     "cuda.profiler": "profile start stop",
     "cuda.streams": "Event ExternalStream Stream",
     "distributed": "ProcessGroup Store TCPStore FileStore HashStore P2POp Work DeviceMesh init_process_group new_group "

@@ -76,6 +76,13 @@ class _DecoratorContextManager:
         return type(self)()
 
 
+@contextmanager
+def _profiled_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A range of NVIDIA's profiler: libraries decorate functions with it as they are imported."""
+    raise refusal("torch.cuda.nvtx.range")
+    yield
+
+
 class _Group:
     """The group of all processes; there is none."""
 
@@ -226,6 +233,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "set_stream": _none,
         "stream": _Nothing,
     },
+    "cuda.nvtx": {"range": _profiled_range},
     "distributed": {
         "ReduceOp": ReduceOp,
         "GroupMember": _Group,
