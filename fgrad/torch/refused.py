@@ -24,7 +24,7 @@ REFUSED = {
     "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
     "_C._distributed_c10d": "ProcessGroup Store",
     "_custom_ops": "custom_op impl impl_abstract",
-    "_dynamo": "OptimizedModule explain export",
+    "_dynamo": "explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
     "_functorch": "",
     "_functorch.deprecated": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
@@ -160,7 +160,7 @@ REFUSED = {
 }  # fmt: skip
 
 #: classes that are modules
-_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule", "OptimizedModule"))
+_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule"))
 
 
 class _Kind(type):

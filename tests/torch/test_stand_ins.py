@@ -71,6 +71,16 @@ def test_what_a_few_lines_can_do():
         _ = torch.nothing
 
 
+def test_dynamos_names_are_the_compilers():
+    compiled = torch.compile(torch.nn.Linear(1, 1))
+    assert isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule)
+    assert isinstance(compiled, torch._dynamo.OptimizedModule)
+    assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.OptimizedModule)
+    assert torch._dynamo.disable is torch.compiler.disable and not torch._dynamo.is_compiling()
+    with pytest.raises(AttributeError, match="'torch._dynamo' has no attribute 'nothing'"):
+        _ = torch._dynamo.nothing
+
+
 def test_profiled_ranges_are_refused_when_they_are_entered():
     nvtx = importlib.import_module("fgrad.torch.cuda.nvtx")
 
