@@ -212,6 +212,10 @@ class Capture:
             if isinstance(x, Tensor) and x._level < self.level:
                 self.lift_tensor(x)
 
+    def note_change(self, container: dict[Any, Any]) -> None:
+        """Note the contents of a dict that is about to change and that no walk finds, such as a node's hooks."""
+        self.snapshot.track(container)
+
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""
         self.side_effects.append(what)
@@ -343,9 +347,7 @@ class Capture:
     def continue_in_pieces(self, reason: str) -> Pieces:
         """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(
-            tape, breaks=[reason], created=self.created, on_lift=self.lift_tensor if self.trial else None
-        )
+        pieces = self.pieces = Pieces(tape, breaks=[reason], created=self.created, trial=self if self.trial else None)
         if modes.capturing is self:
             modes.capturing = pieces
         for each in self.storages.values():

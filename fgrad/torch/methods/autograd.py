@@ -232,6 +232,8 @@ def retain_grad(self: Tensor) -> None:
     assert node is not None
     if node.retains is None:
         node.retains = {}
+    if modes.capturing is not None:
+        modes.capturing.note_change(node.retains)
     node.retains[self._output_nr] = _store_grad(self)
     self._retains_grad = True
 
