@@ -139,6 +139,7 @@ class Capture:
       breakable: whether the call may continue in pieces when it asks for a number (NOTE [Pieces]).
       pieces: the rest of the call, in pieces.
       trial: whether everything is restored in that case, too.
+      position_is_read: whether the function asks where a tensor lies in its memory.
     """
 
     snapshot: Snapshot
@@ -155,6 +156,7 @@ class Capture:
     breakable: bool = False
     pieces: Pieces | None = None
     trial: bool = False
+    position_is_read: bool = False
     level: int = field(factory=next_level)
     #: the generators used by the draw being tried out, with their original states
     trial_states: dict[Any, Any] | None = None
@@ -215,6 +217,10 @@ class Capture:
     def note_change(self, container: dict[Any, Any]) -> None:
         """Note the contents of a dict that is about to change and that no walk finds, such as a node's hooks."""
         self.snapshot.track(container)
+
+    def note_position(self) -> None:
+        """Note that Python reads where a tensor lies in its memory."""
+        self.position_is_read = True
 
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""

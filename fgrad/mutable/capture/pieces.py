@@ -130,6 +130,9 @@ class Pieces:
         if self.trial is not None:
             self.trial.note_change(container)
 
+    def note_position(self) -> None:
+        """Nothing to do: places in memory are those of this call."""
+
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
 
