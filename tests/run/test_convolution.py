@@ -138,6 +138,21 @@ def test_groups_in_several_blocks(monkeypatch):
     assert_same(conv(batch_group_count=5), image(5, 2, 6, 7), image(10, 2, 4, 5))
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_results_in_parts(monkeypatch, threads):
+    """Parts of examples, of groups, or of features."""
+    for name, value in (("THREADS", threads), ("PART", 1), ("TAPS_PART", 1), ("UNEVEN", 1)):
+        monkeypatch.setattr(convolution, name, value)
+    for shape in ((4, 12, 6, 7), (1, 12, 6, 7)):
+        x = image(*shape)
+        for groups in (1, 3, 12):
+            w = image(24, 12 // groups, 3, 2)
+            assert_same(conv(feature_group_count=groups), x, w)
+            assert_same(conv(feature_group_count=groups, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
+    assert_same(conv(batch_group_count=3), image(3, 2, 6, 7), image(9, 2, 4, 5))
+    assert_same(conv(), image(1, 4, 6, 7), image(1, 4, 3, 3))  # cannot be cut
+
+
 def test_operands_as_they_lie_in_memory():
     x, w = image(3, 6, 6, 5), image(2, 3, 3, 5)
     assert_same(conv(), x.transpose(0, 3, 1, 2)[:, ::-1], w.transpose(0, 3, 1, 2)[:, ::-1, ::-1])

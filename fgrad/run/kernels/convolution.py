@@ -24,6 +24,7 @@ depthwise convolution, in which each feature is read alone, is a loop over the t
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ from attrs import frozen
 from numpy.lib.stride_tricks import as_strided
 
 from fgrad.graph.op import Op
+from fgrad.run.kernels.helpers import PART, slices_of, together
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
-from fgrad.run.kernels.one_thread import on_one_thread
+from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 
 #: the elements of a block of columns, and of one with several groups, in which each product is smaller
 BLOCK, GROUPED_BLOCK = 1 << 19, 1 << 17
@@ -44,6 +46,8 @@ FEW = 256
 MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 #: extra nanoseconds per element and tap of a loop over taps, which a compiled program fuses
 TAP = 0.5
+#: the multiplications in a part of a loop over taps; and so many indices per part may be cut unevenly
+TAPS_PART, UNEVEN = PART >> 3, 4
 
 
 @frozen
@@ -113,8 +117,8 @@ class Phase:
         return self.start + (self.count - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
 
-#: from ``x[n, g, c, ...]`` and ``w[g, o, c, ...]`` to the results ``[n, g, o, ...]``
-Convolve = Callable[[np.ndarray, np.ndarray], np.ndarray]
+#: writes, from ``x[n, g, c, ...]`` and ``w[g, o, c, ...]``, the results ``out[n, g, o, ...]``
+Convolve = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def _read(x: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
@@ -145,7 +149,7 @@ def _blocks(n: int, size: int, limit: int) -> Iterator[slice]:
     return (slice(first, min(first + length, n)) for first in range(0, n, length))
 
 
-def _by_columns(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
+def _by_columns(x: np.ndarray, w: np.ndarray, out: np.ndarray, along: Sequence[Phase]) -> None:
     windows, dims = _windows(_read(x, along), along), len(along)
     n, groups, outputs = windows.shape[0], *w.shape[:2]
     matrix = np.ascontiguousarray(w.reshape(groups, outputs, -1))  # BLAS takes no negative strides
@@ -162,25 +166,25 @@ def _by_columns(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndar
 
     # a call per block frees its columns before the next ones are allocated, which reuse their memory
     size = width * math.prod(counts)
-    out = np.empty((groups, outputs, n, *counts), x.dtype)
+    into = out.transpose(1, 2, 0, *range(3, 3 + dims))
     for group in _blocks(groups, n * size, GROUPED_BLOCK):
         for block in _blocks(n, (group.stop - group.start) * size, BLOCK):
-            out[group, :, block] = product(group, block)
-    return np.moveaxis(out, 2, 0)
+            into[group, :, block] = product(group, block)
 
 
 def _by_adding(axes: Sequence[Axis]) -> Convolve:
     """Multiply first and add afterwards, without stride: see NOTE [Columns]."""
-    dims, counts, targets = len(axes), [axis.count for axis in axes], [axis.targets() for axis in axes]
+    dims, targets = len(axes), [axis.targets() for axis in axes]
 
-    def convolve(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
         n, (groups, outputs) = x.shape[0], w.shape[:2]
         # a reversed kernel, as in derivatives, is read in memory order to avoid a copy
         backwards = [step < 0 for step in w.strides[3:]]
         w = w[(..., *[slice(None, None, -1) if back else slice(None) for back in backwards])]
         in_order = [steps[::-1] if back else steps for steps, back in zip(targets, backwards, strict=True)]
         matrix = np.moveaxis(w, 2, -1).reshape(groups, -1, w.shape[2])
-        out = np.zeros((groups, outputs, n, *counts), x.dtype)
+        out[...] = 0
+        sums = out.transpose(1, 2, 0, *range(3, 3 + dims))
         for block in _blocks(n, groups * matrix.shape[1] * math.prod(x.shape[3:]), BLOCK):
             part = x[block].transpose(1, 2, 0, *range(3, 3 + dims))
             product = matrix @ part.reshape(groups, x.shape[2], -1)
@@ -188,21 +192,20 @@ def _by_adding(axes: Sequence[Axis]) -> Convolve:
             for offset in itertools.product(*map(range, w.shape[3:])):
                 read, into = zip(*[steps[i] for steps, i in zip(in_order, offset, strict=True)], strict=True)
                 every = slice(None)
-                out[(every, every, block, *into)] += product[(every, every, *offset, every, *read)]
-        return np.moveaxis(out, 2, 0)
+                sums[(every, every, block, *into)] += product[(every, every, *offset, every, *read)]
 
     return convolve
 
 
-def _by_taps(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
+def _by_taps(x: np.ndarray, w: np.ndarray, out: np.ndarray, along: Sequence[Phase]) -> None:
     """A loop over the taps, for one feature per group."""
     read, taps, dims, groups = _read(x[:, :, 0], along), w[:, :, 0], len(along), x.shape[1]
-    # the last axis is the longer of the groups and the last dimension
-    groups_last = along[-1].count < groups
+    groups_last = out.strides[1] < out.strides[-1]
     if groups_last:
         read, taps = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (taps, 0)))
+        out = np.moveaxis(out, 1, -1)
     read = np.expand_dims(read, 1 if groups_last else 2)
-    total = term = None
+    term = None
     for offset in itertools.product(*[range(p.taps) for p in along]):
         starts = [i * p.dilation for i, p in zip(offset, along, strict=True)]
         position = [slice(i, i + (p.count - 1) * p.stride + 1, p.stride) for i, p in zip(starts, along, strict=True)]
@@ -211,23 +214,53 @@ def _by_taps(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray
             factor = factor.reshape(-1, *[1] * dims, groups)
         else:
             part, factor = read[(..., *position)], taps[(..., *offset)].reshape(groups, -1, *[1] * dims)
-        if total is None:
-            total = part * factor
-            term = np.empty_like(total)
+        if term is None:
+            np.multiply(part, factor, out=out)
+            term = np.empty_like(out)
         else:
-            total += np.multiply(part, factor, out=term)
-    assert total is not None
-    return np.moveaxis(total, -1, 1) if groups_last else total
+            out += np.multiply(part, factor, out=term)
 
 
-def _in_phases(convolve: Callable[..., np.ndarray], parts: Sequence[Sequence[Phase]], shape: Sequence[int]) -> Convolve:
-    """Phase by phase, into results of this shape."""
+def _in_phases(convolve: Callable[..., None], axes: Sequence[Axis], parts: Sequence[Sequence[Phase]]) -> Convolve:
+    """Phase by phase."""
+    if all(axis.input_dilation == 1 for axis in axes):
+        return partial(convolve, along=parts[0])
+    results = math.prod([axis.count for axis in axes])
+    complete = sum([math.prod([p.count for p in part]) for part in parts]) == results
 
-    def compute(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        out = np.zeros(shape, x.dtype)
+    def compute(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        if not complete:
+            out[...] = 0
         for part in parts:
-            out[(..., *[p.results for p in part])] = convolve(x, w[(..., *[p.tap_slice for p in part])], part)
-        return out
+            convolve(x, w[(..., *[p.tap_slice for p in part])], out[(..., *[p.results for p in part])], part)
+
+    return compute
+
+
+def _in_parts(convolve: Convolve, shape: Sequence[int], count: int) -> Convolve:
+    """Parts of the results ``[n, g, o, ...]``, computed by helpers: see NOTE [Helpers].
+
+    They are examples or groups, or else features, for each of which the columns are copied again.
+    """
+    if count < 2:
+        return convolve
+    even = [axis for axis in range(3) if shape[axis] % count == 0 or shape[axis] >= UNEVEN * count]
+    if not even:
+        return convolve
+    axis = even[0]
+    slices = slices_of(shape[axis], count)
+    every = slice(None)
+
+    def compute(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        parts = []
+        for s in slices:
+            of_x, of_w, of_out = (s, every), every, (s, every, every)
+            if axis == 1:
+                of_x, of_w, of_out = (every, s), s, (every, s, every)
+            elif axis == 2:
+                of_x, of_w, of_out = every, (every, s), (every, every, s)
+            parts.append(partial(convolve, x[of_x], w[of_w], out[of_out]))
+        together(parts)
 
     return compute
 
@@ -258,9 +291,16 @@ def _convolution(op: Op) -> Kernel | None:
     cost = COLUMN * read + PHASE * (len(parts) - 1)
     depthwise = width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= TAPS
     by_taps = depthwise and (dtype not in FLOATS or math.prod(shape[2:]) <= FEW)
+    dims = len(axes)
+    multiplications = read * outputs // groups
+    count = min(THREADS, multiplications // PART)
+    # the order in memory of ``out[n, g, o, ...]``
+    memory = (1, 2, 0, *range(3, 3 + dims))
     if by_taps:
-        convolve = _in_phases(_by_taps, parts, (n // batches, *w_shape[:2], *shape[2:]))
-        cost = TAP * read * outputs / groups
+        convolve = _in_phases(_by_taps, axes, parts)
+        cost = TAP * multiplications
+        count = min(THREADS, multiplications // TAPS_PART)
+        memory = (0, 2, *range(3, 3 + dims), 1) if shape[-1] < groups else tuple(range(3 + dims))
     elif (
         not depthwise
         and set(strides) == {1}
@@ -268,19 +308,22 @@ def _convolution(op: Op) -> Kernel | None:
     ):
         convolve, cost = _by_adding(axes), COLUMN * added
     else:
-        convolve = _in_phases(_by_columns, parts, (n // batches, *w_shape[:2], *shape[2:]))
-        if set(input_dilations) == {1}:
-            convolve = lambda x, w: _by_columns(x, w, parts[0])  # noqa: E731
+        convolve = _in_phases(_by_columns, axes, parts)
+    out_shape = (n // batches, *w_shape[:2], *shape[2:])
+    convolve = _in_parts(convolve, out_shape, count)
+    in_memory, back = [out_shape[axis] for axis in memory], np.argsort(memory)
     order = np.argsort(out_spec)
 
     def compute(x: Any, w: Any) -> Any:
         x = x.transpose(x_spec).reshape(x_shape)
         if batches > 1:
             x = x.swapaxes(0, 1)
-        return convolve(x, w.transpose(w_spec).reshape(w_shape)).reshape(shape).transpose(order)
+        out = np.empty(in_memory, dtype).transpose(back)
+        convolve(x, w.transpose(w_spec).reshape(w_shape), out)
+        return out.reshape(shape).transpose(order)
 
     if dtype not in FLOATS and dtype.kind != "c":
-        cost = MULTIPLICATION * read * outputs / groups
+        cost = MULTIPLICATION * multiplications
     elif groups > 1 and not by_taps:
         cost = 0  # XLA copies the columns too
     compute = on_one_thread(compute)
