@@ -11,7 +11,7 @@ from jax import lax
 from fgrad.graph.graph import evaluate
 from fgrad.graph.op import Op
 from fgrad.jaxcore import primitive
-from fgrad.run.kernels import convolution
+from fgrad.run.kernels import columns, convolution
 from fgrad.run.kernels.kernel import kernel, kernel_as_xla
 from tests.run.test_kernels import graph_of
 
@@ -108,7 +108,8 @@ def image(*shape: int) -> np.ndarray:
 
 
 def test_results_in_several_blocks(monkeypatch):
-    monkeypatch.setattr(convolution, "BLOCK", 100)
+    for module in (columns, convolution):
+        monkeypatch.setattr(module, "BLOCK", 100)
     x = image(5, 4, 6, 6)
     assert_same(conv(), x, image(7, 4, 3, 3))  # columns
     assert_same(conv(), x, image(2, 4, 3, 3))  # what is added
@@ -127,8 +128,8 @@ def test_depthwise(channels):
 def test_groups_in_several_blocks(monkeypatch):
     """Where a depthwise convolution has many results, it is a product of matrices, some groups at a time."""
     monkeypatch.setattr(convolution, "FEW", 0)
-    monkeypatch.setattr(convolution, "GROUPED_BLOCK", 2000)
-    monkeypatch.setattr(convolution, "BLOCK", 500)
+    monkeypatch.setattr(columns, "GROUPED_BLOCK", 2000)
+    monkeypatch.setattr(columns, "BLOCK", 500)
     x = image(2, 10, 6, 7)
     for outputs in (1, 2):
         w = image(outputs * 10, 1, 3, 2)
@@ -141,7 +142,7 @@ def test_groups_in_several_blocks(monkeypatch):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_results_in_parts(monkeypatch, threads):
     """Parts of examples, of groups, or of features."""
-    for name, value in (("THREADS", threads), ("PART", 1), ("TAPS_PART", 1), ("UNEVEN", 1)):
+    for name, value in (("THREADS", threads), ("PART", 1), ("UNEVEN", 1)):
         monkeypatch.setattr(convolution, name, value)
     for shape in ((4, 12, 6, 7), (1, 12, 6, 7)):
         x = image(*shape)
