@@ -349,10 +349,12 @@ def rebase(tensor: Tensor, node: Node) -> None:
 def make(tensor: Tensor, node: Node) -> None:
     """Make a new node the ``grad_fn`` of a tensor: hooks stay with the old one, ``retain_grad`` follows the tensor.
 
-    Nothing is called here: see NOTE [Signals].
+    From the first change to the last nothing is called: see NOTE [Signals].
     """
     old, number = tensor._node, tensor._output_nr
     retains = old.retains if tensor._retains_grad and old is not None else None
+    if retains is not None and modes.capturing is not None:
+        modes.capturing.note_change(retains)
     now = object()
     if retains is not None:
         node.retains = {0: retains[number]}

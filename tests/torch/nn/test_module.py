@@ -48,7 +48,12 @@ def registering_parameters(torch: Any, tell: Story) -> None:
         ("forward", None), ("c", one), ("c", "text"), ("c", nn.Linear(1, 1)), ("c", nn.Linear), ("c", one * 2),
     ]:  # fmt: skip
         tell.attempt(module.register_parameter, name, value)
-    tell(sorted(module._parameters))
+    tell(sorted(module._parameters), type(module._parameters), type(module._buffers))
+    tell.attempt(lambda: nn.Module._parameters)
+    module._parameters, module._buffers = {"d": nn.Parameter(one)}, {"e": one}
+    tell(module.d, module.e, [name for name, _ in module.named_parameters()], list(module.state_dict()))
+    del module._buffers
+    tell.attempt(lambda: module._buffers)
 
     class Early(nn.Module):
         def __init__(self, act: Any):
