@@ -14,10 +14,24 @@ def test_slices_cover_an_axis_evenly():
     assert slices_of(10, 3) == [slice(0, 3), slice(3, 6), slice(6, 10)]
 
 
-def test_all_tasks_have_run_and_the_first_in_this_thread():
-    threads = {}
-    together([lambda k=k: threads.setdefault(k, threading.get_ident()) for k in range(3)])
-    assert threads.keys() == {0, 1, 2} and threads[0] == threading.get_ident() != threads[1]
+def test_a_helper_computes_meanwhile():
+    begun, threads = threading.Event(), []
+
+    def other():
+        threads.append(threading.get_ident())
+        begun.set()
+
+    together([lambda: begun.wait(10), other])
+    assert begun.is_set() and threads[0] != threading.get_ident()
+
+
+def test_what_no_helper_begins_the_caller_computes():
+    """Also a task that was computed here is computed once."""
+    may_end, threads = threading.Event(), []
+    busy = [helpers._helpers.submit(may_end.wait, 10) for _ in range(helpers._helpers._max_workers)]
+    together([lambda: None, lambda: threads.append(threading.get_ident())])
+    may_end.set()
+    assert [future.result() for future in busy] and threads == [threading.get_ident()]
 
 
 def test_tasks_have_the_error_state_of_the_caller():

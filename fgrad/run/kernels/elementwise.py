@@ -132,8 +132,10 @@ def _logistic(x: Any) -> Any:
 
 
 def _tanh(x: Any) -> Any:
-    """By ``exp`` in double precision, which takes NumPy a third of the time of its ``tanh``."""
+    """In double precision; for large arrays by ``exp``, which takes NumPy a third of the time of its ``tanh``."""
     y = x.astype(np.float64)
+    if x.size < _FEW:
+        return np.tanh(y).astype(_SINGLE)
     y = -2 / (np.exp(y + y) + 1) + 1
     return np.where(np.abs(x) < _LINEAR, x, y.astype(_SINGLE))
 
@@ -193,6 +195,8 @@ def _select(op: Op) -> Kernel | None:
 
 #: the elements of a part of a function
 PART = 1 << 14
+#: fewer elements NumPy's ``tanh`` computes faster
+_FEW = 1 << 9
 #: the hyperbolic tangent of smaller numbers is the number, in single precision
 _LINEAR = np.float32(1e-4)
 #: from this many elements on, five bitwise operations are faster than NumPy's ``where``, which branches per element

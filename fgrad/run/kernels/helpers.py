@@ -2,12 +2,13 @@
 
 NOTE [Helpers]
 This thread computes the first part, and helper threads, which sleep in between, the others.  NumPy releases Python's
-lock while it computes.  After an interrupt the helpers finish on arrays that nobody reads.
+lock while it computes.  What no helper has begun when this thread is done, it computes itself: helpers may be busy, and
+on a loaded machine they may wake late.  After an interrupt the helpers finish on arrays that nobody reads.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import pairwise
 from typing import Any
@@ -25,10 +26,13 @@ def together(tasks: Sequence[Task]) -> None:
       Exception: what the first task in order raises.
     """
     first, *others = tasks
-    waits = [_submit(task) for task in others]
+    submitted = [(task, _submit(task)) for task in others]
     first()
-    for wait in waits:
-        wait()
+    for task, future in submitted:
+        if future is None or future.cancel():
+            task()
+        else:
+            future.result()
 
 
 def slices_of(length: int, count: int) -> list[slice]:
@@ -37,13 +41,12 @@ def slices_of(length: int, count: int) -> list[slice]:
     return [slice(*ends) for ends in pairwise(bounds)]
 
 
-def _submit(task: Task) -> Task:
-    """Have a helper run a task; returns a function that waits for it."""
+def _submit(task: Task) -> Future[Any] | None:
+    """Have a helper run a task; None if there is none."""
     try:
-        return _helpers.submit(copy_context().run, task).result
+        return _helpers.submit(copy_context().run, task)
     except RuntimeError:  # the interpreter is exiting, or the system is out of threads
-        task()
-        return lambda: None
+        return None
 
 
 _helpers: ThreadPoolExecutor
