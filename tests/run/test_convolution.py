@@ -139,9 +139,9 @@ def test_groups_in_several_blocks(monkeypatch):
     assert_same(conv(batch_group_count=5), image(5, 2, 6, 7), image(10, 2, 4, 5))
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, 3, 16])
 def test_results_in_parts(monkeypatch, threads):
-    """Parts of examples, of groups, or of features."""
+    """Parts of examples, groups, rows or features."""
     for name, value in (("THREADS", threads), ("PART", 1), ("UNEVEN", 1)):
         monkeypatch.setattr(convolution, name, value)
     for shape in ((4, 12, 6, 7), (1, 12, 6, 7)):
