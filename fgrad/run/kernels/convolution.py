@@ -3,7 +3,8 @@
 Of a phase (NOTE [Phases]) a matrix product with columns gives the results (NOTE [Columns]).  If there are fewer output
 features than input features, it is cheaper to multiply first and add the columns of the product at their positions in
 the result, as in the derivative of a network's first layer with respect to the image.  A depthwise convolution, in
-which each feature is read alone, is a loop over the taps.  Large convolutions are cut into parts of the results, and
+which each feature is read alone, is a loop over the taps, and its derivative with respect to the kernel one over the
+results.  Large convolutions are cut into parts of the results, and
 helpers compute these: NOTE [Helpers].
 """
 
@@ -33,6 +34,9 @@ MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 TAP = 0.5
 #: an element of the columns, and a multiplication in a loop over taps, take as long as so many multiplications of BLAS
 COPIED, LOOPED = 8, 8
+#: a grouped convolution is a loop over its results if each group has at most so many; and from this many taps in a row
+#: on, the groups need not be the last axis
+RESULTS, LONG = 32, 16
 #: so many indices per part may be cut unevenly
 UNEVEN = 4
 
@@ -117,6 +121,35 @@ def _taps(sizes: Sizes, along: Along) -> Convolve:
                 term = np.empty_like(out)
             else:
                 out += np.multiply(part, factor, out=term)
+
+    return convolve
+
+
+def _results(sizes: Sizes, along: Along) -> Convolve:
+    """A loop over the results, for few of them in each group."""
+    read_of = reading((sizes.n, sizes.groups, sizes.features), sizes.sizes, along, sizes.dtype)
+    inner = "xyzuvw"[: len(along)]
+    groups_last = along[-1].taps < LONG
+    subscripts = f"nc{inner}g,oc{inner}g->ngo" if groups_last else f"ngc{inner},goc{inner}->ngo"
+    windows = [
+        (
+            result,
+            [
+                slice(i * p.stride, i * p.stride + (p.taps - 1) * p.dilation + 1, p.dilation)
+                for i, p in zip(result, along, strict=True)
+            ],
+        )
+        for result in itertools.product(*[range(p.count) for p in along])
+    ]
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        read = read_of(x)
+        every: tuple[slice, ...] = (slice(None),) * 3
+        if groups_last:
+            read, w = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (w, 0)))
+            every = every[1:]
+        for result, window in windows:
+            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *result)])
 
     return convolve
 
@@ -218,6 +251,9 @@ def _convolution(op: Op) -> Kernel | None:
         most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
         convolve = _in_parts(part, most, lambda part, _: _in_phases(_taps, part, phases, whole), phases, rows=False)
         memory = (0, 2, *range(3, 3 + dims), 1) if shape[-1] < groups else tuple(range(3 + dims))
+    elif groups > 1 and not depthwise and n // batches * (outputs // groups) * math.prod(shape[2:]) <= RESULTS:
+        most = min(THREADS, LOOPED * multiplications // PART)
+        convolve = _in_parts(part, most, lambda part, _: _in_phases(_results, part, phases, whole), phases, rows=False)
     elif (
         not depthwise
         and set(strides) == {1}
