@@ -309,6 +309,7 @@ ALIASES = {
     "nn.utils.clip_grad": "nn.utils",
     "nn.utils.convert_parameters": "nn.utils",
     "torch_version": "version",
+    "utils.tensorboard.writer": "utils.tensorboard",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
     "utils.data._utils.worker": "utils.data.workers",

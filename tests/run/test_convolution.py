@@ -125,6 +125,18 @@ def test_depthwise(channels):
         assert_same(conv(feature_group_count=channels, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
 
 
+@pytest.mark.parametrize("taps", [4, 17])  # with the groups as the last axis, and where they are
+def test_few_results_of_each_group(taps):
+    """As in the derivative of a depthwise convolution with respect to its kernel."""
+    x = image(2 * 6, 3, taps + 1, taps)
+    for outputs in (1, 2):
+        w = image(outputs * 6, 3, taps, taps)
+        assert_same(conv(batch_group_count=6), x, w)
+        assert_same(conv(batch_group_count=6, strides=(2, 1), rhs_dilation=(1, 2), padding=((2, 1), (taps, 0))), x, w)
+        assert_same(conv(batch_group_count=6, lhs_dilation=(2, 1), padding=((1, 0), (0, 1))), x, w)
+        assert_same(conv(feature_group_count=6), image(1, 18, taps, taps), w)
+
+
 def test_groups_in_several_blocks(monkeypatch):
     """Where a depthwise convolution has many results, it is a product of matrices, some groups at a time."""
     monkeypatch.setattr(convolution, "FEW", 0)
@@ -139,9 +151,9 @@ def test_groups_in_several_blocks(monkeypatch):
     assert_same(conv(batch_group_count=5), image(5, 2, 6, 7), image(10, 2, 4, 5))
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, 3, 16])
 def test_results_in_parts(monkeypatch, threads):
-    """Parts of examples, of groups, or of features."""
+    """Parts of examples, groups, rows or features."""
     for name, value in (("THREADS", threads), ("PART", 1), ("UNEVEN", 1)):
         monkeypatch.setattr(convolution, name, value)
     for shape in ((4, 12, 6, 7), (1, 12, 6, 7)):

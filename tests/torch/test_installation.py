@@ -36,7 +36,7 @@ assert sys.modules["torch.nn"] is sys.modules["fgrad.torch.nn"] and nn.__spec__.
 assert torch.Tensor.__module__ == "torch" and nn.Parameter.__module__ == "torch.nn.parameter"
 import opt_einsum
 w, b = nn.Linear(3, 2).parameters()
-assert opt_einsum.contract("ij,i->j", w, b).grad_fn is not None and opt_einsum.contract("ij,i->j", w, w[:, 0]).dim() == 1
+assert all(opt_einsum.contract("ij,i->j", *each).grad_fn for each in ((w, b), (w[:], b)))
 import io, pickle
 file = io.BytesIO()
 torch.save({"w": w, "class": torch.Tensor}, file)

@@ -3,7 +3,8 @@
 Of a phase (NOTE [Phases]) a matrix product with columns gives the results (NOTE [Columns]).  If there are fewer output
 features than input features, it is cheaper to multiply first and add the columns of the product at their positions in
 the result, as in the derivative of a network's first layer with respect to the image.  A depthwise convolution, in
-which each feature is read alone, is a loop over the taps.  Large convolutions are cut into parts of the results, and
+which each feature is read alone, is a loop over the taps, and its derivative with respect to the kernel one over the
+results.  Large convolutions are cut into parts of the results, and
 helpers compute these: NOTE [Helpers].
 """
 
@@ -33,6 +34,9 @@ MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 TAP = 0.5
 #: an element of the columns, and a multiplication in a loop over taps, take as long as so many multiplications of BLAS
 COPIED, LOOPED = 8, 8
+#: a grouped convolution is a loop over its results if each group has at most so many; and from this many taps in a row
+#: on, the groups need not be the last axis
+RESULTS, LONG = 32, 16
 #: so many indices per part may be cut unevenly
 UNEVEN = 4
 
@@ -121,6 +125,35 @@ def _taps(sizes: Sizes, along: Along) -> Convolve:
     return convolve
 
 
+def _results(sizes: Sizes, along: Along) -> Convolve:
+    """A loop over the results, for few of them in each group."""
+    read_of = reading((sizes.n, sizes.groups, sizes.features), sizes.sizes, along, sizes.dtype)
+    inner = "xyzuvw"[: len(along)]
+    groups_last = along[-1].taps < LONG
+    subscripts = f"nc{inner}g,oc{inner}g->ngo" if groups_last else f"ngc{inner},goc{inner}->ngo"
+    windows = [
+        (
+            result,
+            [
+                slice(i * p.stride, i * p.stride + (p.taps - 1) * p.dilation + 1, p.dilation)
+                for i, p in zip(result, along, strict=True)
+            ],
+        )
+        for result in itertools.product(*[range(p.count) for p in along])
+    ]
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        read = read_of(x)
+        every: tuple[slice, ...] = (slice(None),) * 3
+        if groups_last:
+            read, w = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (w, 0)))
+            every = every[1:]
+        for result, window in windows:
+            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *result)])
+
+    return convolve
+
+
 def _in_phases(of: ForPhase, sizes: Sizes, phases: Sequence[Along], whole: bool) -> Convolve:
     """Phase by phase; ``whole`` if the only one gives all results."""
     if whole:
@@ -138,41 +171,47 @@ def _in_phases(of: ForPhase, sizes: Sizes, phases: Sequence[Along], whole: bool)
 
 _EVERY = slice(None)
 
-#: from a part of the results to its computation
-_Part = tuple[Any, Any, Any, Convolve]
+
+def _in_parts(
+    sizes: Sizes, most: int, of: Callable[[Sizes, Sequence[Along]], Convolve], phases: Sequence[Along], rows: bool
+) -> Convolve:
+    """Cut a convolution in at most so many parts: along the axis that gives the most of them.
+
+    Parts of examples or of groups read different elements; parts of rows nearly so, if ``rows`` can be cut; of parts of
+    the features, each reads all elements.
+    """
+    row_ways = min([_ways(p[0].count, most) for p in phases], default=1) if rows else 1
+    ways = [_ways(sizes.n, most), _ways(sizes.groups, most), row_ways, _ways(sizes.outputs, most)]
+    count = max(ways)
+    if count < 2:
+        return of(sizes, phases)
+    axis = ways.index(count)
+    if axis == 2:
+        cut = [slices_of(p[0].count, count) for p in phases]
+        among = [[(p[0].among(s[k]), *p[1:]) for p, s in zip(phases, cut, strict=True)] for k in range(count)]
+        return _parts([(_EVERY, _EVERY, _EVERY, of(sizes, some)) for some in among])
+    name = ("n", "groups", "", "outputs")[axis]
+    slices = slices_of(getattr(sizes, name), count)
+    parts = [of(evolve(sizes, **{name: s.stop - s.start}), phases) for s in slices]
+    if axis == 0:
+        return _parts([((s, _EVERY), _EVERY, (s, _EVERY), part) for s, part in zip(slices, parts, strict=True)])
+    if axis == 1:
+        return _parts([((_EVERY, s), s, (_EVERY, s), part) for s, part in zip(slices, parts, strict=True)])
+    return _parts([(_EVERY, (_EVERY, s), (_EVERY, _EVERY, s), part) for s, part in zip(slices, parts, strict=True)])
 
 
-def _in_parts(sizes: Sizes, count: int, of: Callable[[Sizes], Convolve], rows: list[Convolve]) -> Convolve:
-    """Cut a convolution: by examples or groups, else by ``rows``, else by features, each of which reads all columns."""
-    lengths = (sizes.n, sizes.groups, sizes.outputs)
-    even = [count > 1 and (length % count == 0 or length >= UNEVEN * count) for length in lengths]
-    parts: list[_Part]
-    if even[0]:
-        cut = slices_of(sizes.n, count)
-        parts = [((s, _EVERY), _EVERY, (s, _EVERY), of(evolve(sizes, n=s.stop - s.start))) for s in cut]
-    elif even[1]:
-        cut = slices_of(sizes.groups, count)
-        parts = [((_EVERY, s), s, (_EVERY, s), of(evolve(sizes, groups=s.stop - s.start))) for s in cut]
-    elif rows:
-        parts = [(_EVERY, _EVERY, _EVERY, convolve) for convolve in rows]
-    elif even[2]:
-        cut = slices_of(sizes.outputs, count)
-        parts = [(_EVERY, (_EVERY, s), (_EVERY, _EVERY, s), of(evolve(sizes, outputs=s.stop - s.start))) for s in cut]
-    else:
-        return of(sizes)
-
-    def compute(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-        together([partial(convolve, x[of_x], w[of_w], out[of_out]) for of_x, of_w, of_out, convolve in parts])
-
-    return compute
+def _ways(length: int, most: int) -> int:
+    """In how many parts of about the same length an axis can be cut."""
+    return next((k for k in range(most, 1, -1) if length % k == 0 or length >= UNEVEN * k), 1)
 
 
-def _rows(phases: Sequence[Along], count: int) -> list[list[Along]]:
-    """The phases of each part, if the results are cut along the first dimension; empty if they are too few."""
-    if count < 2 or any(p[0].count < UNEVEN * count for p in phases):
-        return []
-    cut = [slices_of(p[0].count, count) for p in phases]
-    return [[(p[0].among(s[k]), *p[1:]) for p, s in zip(phases, cut, strict=True)] for k in range(count)]
+def _parts(parts: Sequence[tuple[Any, Any, Any, Convolve]]) -> Convolve:
+    """Computations of parts, each with what it reads of the elements and of the kernel, and what it writes."""
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        together([partial(part, x[of_x], w[of_w], out[of_out]) for of_x, of_w, of_out, part in parts])
+
+    return convolve
 
 
 def _convolution(op: Op) -> Kernel | None:
@@ -209,21 +248,24 @@ def _convolution(op: Op) -> Kernel | None:
     # the order in memory of ``out[n, g, o, ...]``
     memory = (1, 2, 0, *range(3, 3 + dims))
     if by_taps:
-        count, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
-        convolve = _in_parts(part, count, lambda part: _in_phases(_taps, part, phases, whole), [])
+        most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
+        convolve = _in_parts(part, most, lambda part, _: _in_phases(_taps, part, phases, whole), phases, rows=False)
         memory = (0, 2, *range(3, 3 + dims), 1) if shape[-1] < groups else tuple(range(3 + dims))
+    elif groups > 1 and not depthwise and n // batches * (outputs // groups) * math.prod(shape[2:]) <= RESULTS:
+        most = min(THREADS, LOOPED * multiplications // PART)
+        convolve = _in_parts(part, most, lambda part, _: _in_phases(_results, part, phases, whole), phases, rows=False)
     elif (
         not depthwise
         and set(strides) == {1}
         and added + w_type.size * (not transposed) < read + w_type.size * transposed
     ):
         adding, complete, cost = _by_adding(axes), False, COLUMN * added
-        count = min(THREADS, (multiplications + COPIED * added) // PART)
-        convolve = _in_parts(part, count, lambda _: adding, [])
+        most = min(THREADS, (multiplications + COPIED * added) // PART)
+        convolve = _in_parts(part, most, lambda *_: adding, phases, rows=False)
     else:
-        count = min(THREADS, (multiplications + COPIED * read) // PART)
-        rows = [_in_phases(_columns, part, some, False) for some in _rows(phases, count)]
-        convolve = _in_parts(part, count, lambda part: _in_phases(_columns, part, phases, whole), rows)
+        most = min(THREADS, (multiplications + COPIED * read) // PART)
+        of = lambda part, some: _in_phases(_columns, part, some, whole and some is phases)  # noqa: E731
+        convolve = _in_parts(part, most, of, phases, rows=True)
     out_shape = (n // batches, *w_shape[:2], *shape[2:])
     new = np.empty if complete else np.zeros
     in_memory, back = [out_shape[axis] for axis in memory], np.argsort(memory)

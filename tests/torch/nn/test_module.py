@@ -39,6 +39,25 @@ def net(torch: Any) -> Any:
 
 
 @scenario
+def functions_of_pytorch_as_attributes_of_a_class(torch: Any, tell: Story) -> None:
+    class Own(torch.nn.Module):
+        activation, product, convolution = torch.tanh, torch.mul, torch.nn.functional.conv1d
+        factor = staticmethod(torch.neg)
+
+        def forward(self, x: Any) -> Any:
+            return self.product(self.activation(x), self.factor(x)), self.convolution(x, weight=torch.ones(1, 2, 1))
+
+    class Late(Own):
+        activation = torch.sigmoid
+
+        def unlike(self, x: Any) -> Any:
+            return self.activation(x)
+
+    x = torch.ones(2, 3)
+    tell(*Own()(x), *Late()(x), Late().unlike(x), Own.activation is torch.tanh, Own().activation is torch.tanh)
+
+
+@scenario
 def registering_parameters(torch: Any, tell: Story) -> None:
     nn, module = torch.nn, torch.nn.Module()
     one = torch.ones(2, requires_grad=True)

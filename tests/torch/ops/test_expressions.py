@@ -219,6 +219,7 @@ torch.nonzero_static(torch.ones(0, 3), size=2)
 torch.cov(torch.tensor([1.0]))
 torch.qr(x.t())[1].shape
 torch.cholesky(torch.eye(2))
+torch.triangular_solve(torch.ones(2, 1), torch.eye(2))
 """
 
 #: writes to tensors of which elements share a place
