@@ -284,7 +284,7 @@ def without_wide_integers(operation: Operation, operands: Sequence[Any], params:
         return with_unsigned(operands, tensors[0].dtype)
     if promoted(tensors) is bool_:
         promote_types(bool_, uint64)  # raises
-    return with_unsigned(operands, promote(types, operation.named(params)))
+    return with_unsigned(operands, promote(types, operation.named(params)) or tensors[0].dtype)
 
 
 # -- applying --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
     """A number or an array converted to an element type."""
     array = np.asarray(value)
     if array.dtype.kind == "c" and not dtype.is_complex and dtype.numpy != np.bool_:
-        array = array.real
+        array = np.real(array)
     with np.errstate(all="ignore"):
         return array.astype(dtype.numpy, copy=False)
 

@@ -5,7 +5,7 @@ None and ``...`` each make a view; tensors, lists and booleans are collected and
 """
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def _as_index(x: Any) -> Any:
         x = tensor_from_data(x)
         if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
             x = x.to(dtypes.int64)
-    elif hasattr(x, "__index__") and not isinstance(x, int | Tensor | np.generic):
+    elif isinstance(x, SupportsIndex) and not isinstance(x, int | Tensor | np.generic):
         return operator.index(x)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
