@@ -116,20 +116,31 @@ _EXTREMA = (
 
 
 def _choose(
-    function: str, input: Any, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along_axis: Any, of_pair: str
+    function: str, input: Any, given: Any, keepdim: bool, dim: Any, other: Any, out: Any, of_all: Any, along: Any
 ) -> Any:
-    if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int | Tensor)):
+    """Of all elements, along an axis, or of two tensors; ``given`` is the second argument without a name."""
+    if isinstance(given, Tensor) and other is None:
+        other = given
+    elif dim is None:
+        dim = given
+    elif given is not None:
+        raise TypeError(no_match(function, types_of((input, given, dim)), _EXTREMA))
+    if isinstance(dim, Tensor) and not dim.shape and not dim._type.inexact:
+        dim = int(dim)
+    if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int)):
         raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
-    if isinstance(dim, Tensor) or other is not None:
-        return TABLE[of_pair].call(input, dim if other is None else other, out=out)
+    if other is not None:
+        return TABLE[f"{function}imum"].call(input, other, out=out)
     if dim is None:
         return of_all(input, out=out)
-    found = getattr(return_types, function)(along_axis(input, dim, keepdim, out=out))
+    found = getattr(return_types, function)(along(input, dim, keepdim, out=out))
     return found if out is None else return_types.written(found, found)
 
 
 @composite(out=CAST)
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
+def max(
+    input: Any, dim_or_other: Any = None, keepdim: bool = False, *, dim: Any = None, other: Any = None, out: Any = None
+) -> Any:
     """The largest element; along an axis, with its index; or the elementwise maximum of two tensors.
 
     Without an axis, ties share the gradient evenly; along an axis the element at the returned index gets it all.
@@ -140,16 +151,18 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
     Source: `torch.max <https://docs.pytorch.org/docs/stable/generated/torch.max.html>`_.
     """
-    return _choose("max", input, dim, keepdim, other, out, _max_all, _max_dim, "maximum")
+    return _choose("max", input, dim_or_other, keepdim, dim, other, out, _max_all, _max_dim)
 
 
 @composite(out=CAST)
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
+def min(
+    input: Any, dim_or_other: Any = None, keepdim: bool = False, *, dim: Any = None, other: Any = None, out: Any = None
+) -> Any:
     """The smallest element; along an axis, with its index; or the elementwise minimum of two tensors.
 
     Source: `torch.min <https://docs.pytorch.org/docs/stable/generated/torch.min.html>`_.
     """
-    return _choose("min", input, dim, keepdim, other, out, _min_all, _min_dim, "minimum")
+    return _choose("min", input, dim_or_other, keepdim, dim, other, out, _min_all, _min_dim)
 
 
 def _extremum(function: str, input: Any, dim: Dims, keepdim: bool, reduce: Any) -> Any:
