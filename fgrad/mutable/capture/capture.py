@@ -139,6 +139,7 @@ class Capture:
       breakable: whether the call may continue in pieces when it asks for a number (NOTE [Pieces]).
       pieces: the rest of the call, in pieces.
       trial: whether everything is restored in that case, too.
+      position_is_read: whether the function asks where a tensor lies in its memory.
     """
 
     snapshot: Snapshot
@@ -155,6 +156,7 @@ class Capture:
     breakable: bool = False
     pieces: Pieces | None = None
     trial: bool = False
+    position_is_read: bool = False
     level: int = field(factory=next_level)
     #: the generators used by the draw being tried out, with their original states
     trial_states: dict[Any, Any] | None = None
@@ -211,6 +213,14 @@ class Capture:
         for x in operands:
             if isinstance(x, Tensor) and x._level < self.level:
                 self.lift_tensor(x)
+
+    def note_change(self, container: dict[Any, Any]) -> None:
+        """Note the contents of a dict that is about to change and that no walk finds, such as a node's hooks."""
+        self.snapshot.track(container)
+
+    def note_position(self) -> None:
+        """Note that Python reads where a tensor lies in its memory."""
+        self.position_is_read = True
 
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""
@@ -343,9 +353,7 @@ class Capture:
     def continue_in_pieces(self, reason: str) -> Pieces:
         """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(
-            tape, breaks=[reason], created=self.created, on_lift=self.lift_tensor if self.trial else None
-        )
+        pieces = self.pieces = Pieces(tape, breaks=[reason], created=self.created, trial=self if self.trial else None)
         if modes.capturing is self:
             modes.capturing = pieces
         for each in self.storages.values():

@@ -79,14 +79,14 @@ class Pieces:
       made: the tensors made inside, and their storages.
       ran: the graph of each piece that has run.
       breaks: why each piece but the last ended.
-      on_lift: called with each lifted tensor, if everything is to be restored.
+      trial: the capture that restores everything afterwards, if that is wanted.
     """
 
     tape: "LiveTape"
     storages: dict[Storage, Any] = field(factory=dict)
     numbers: dict[tuple[int, Any], tuple[float, Any]] = field(factory=dict)
     created: CreatedTensors = field(factory=CreatedTensors)
-    on_lift: Callable[[Tensor], Any] | None = None
+    trial: Any = None
     graphs: list[Graph] = field(factory=list)
     breaks: list[str] = field(factory=list)
     #: above all tensors' levels, so that those made in an earlier piece are lifted again
@@ -103,8 +103,8 @@ class Pieces:
         array = storage.array
         if is_abstract(array) or place_of(array) != CPU:
             return
-        if self.on_lift is not None:
-            self.on_lift(tensor)
+        if self.trial is not None:
+            self.trial.lift_tensor(tensor)
         if isinstance(storage, Shared):
             return  # exported to NumPy: see ``shown``
         storage.array = self.storages[storage] = self.tape.known_input(array)
@@ -124,6 +124,14 @@ class Pieces:
         for x in operands:
             if isinstance(x, Tensor):
                 self.lift_tensor(x)
+
+    def note_change(self, container: dict[Any, Any]) -> None:
+        """Note the contents of a dict that is about to change, if everything is to be restored."""
+        if self.trial is not None:
+            self.trial.note_change(container)
+
+    def note_position(self) -> None:
+        """Nothing to do: places in memory are those of this call."""
 
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""

@@ -35,6 +35,12 @@ class _Captured:
 _captured: OrderedDict[Any, _Captured] = OrderedDict()
 
 
+def note_position() -> None:
+    """Tell a capture that Python reads where a tensor lies in its memory."""
+    if modes.capturing is not None:
+        modes.capturing.note_position()
+
+
 def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 

@@ -48,6 +48,8 @@ class RemovableHandle:
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and self.id in hooks:
+                if modes.capturing is not None:
+                    _note(hooks, "a hook is removed")
                 del hooks[self.id]
 
     # objects with handles can be copied and pickled: a copy's handles remove the copy's hooks
@@ -77,10 +79,16 @@ def _reference(hooks: Any) -> Any:
 def register(hooks: "OrderedDict[int, Any]", hook: Any) -> RemovableHandle:
     """Append a hook to a dict of hooks."""
     if modes.capturing is not None:
-        modes.capturing.note_side_effect("a hook is registered")
+        _note(hooks, "a hook is registered")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+def _note(hooks: Any, what: str) -> None:
+    """Tell a capture that a dict of hooks is about to change."""
+    modes.capturing.note_change(hooks)
+    modes.capturing.note_side_effect(what)
 
 
 def registered_at(id: int | None) -> RawSource | None:

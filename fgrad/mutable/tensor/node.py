@@ -166,6 +166,8 @@ class Node:
                 self._metadata["traceback_"] = self.forward_trace
             if self.parent is not None:
                 self._metadata["parent_"] = self.parent
+        if modes.capturing is not None:
+            modes.capturing.note_change(self._metadata)
         return self._metadata
 
     @property

@@ -25,6 +25,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.effects import Constant, Effects, ExternalRef, NewRef, NewTensor, Tree, Value, note_writes
 from fgrad.torch.compiler.external_tensors import Access
 from fgrad.torch.compiler.guards import Guards
+from fgrad.torch.compiler.windows import Window
 
 Lines = list[str]
 
@@ -113,10 +114,11 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
         if kind != "fixed" or not base:
             checks.append(f"t{i}._view is {'not ' * base}None")
         storage = "s" if kind == "fixed" else f"s{i}"
-        if geometry is not None or home is not None:
+        if shape is not None and (geometry is not None or home is not None):
             checks.append(f"{storage}.array.shape != {scope.name(shape)}")
         checks.append(f"{storage}.home {_is_not(home, scope)}")
-        checks.append(f"t{i}._geometry {_is_not(geometry, scope)}")
+        if shape is not None:
+            checks.append(f"t{i}._geometry {_is_not(geometry, scope)}")
         checks.append(f"{'not ' * requires_grad}t{i}._requires_grad")
         checks.append(f"t{i}._node is {'not ' * is_leaf}None")
         checks += [] if hooks else [f"t{i}._tensor_hooks", f"t{i}._post_accumulate_grad_hooks"]
@@ -131,6 +133,9 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     lines += [
         f"    if {_access_expression(access, scope)} is not t{at}: return None" for access, at in external.aliases
     ]
+    for window in guards.windows:
+        names = ", ".join([f"t{i}" for i in window.arguments])
+        lines.append(f"    if not {scope.name(window.fits)}([{names}]): return None")
     if guards.tensor_attributes:
         marked = ", ".join([f"t{i}" for i in range(len(external.accesses))])
         lines.append(f"    if not {scope.name(guards.attributes_hold)}([{marked}]): return None")
@@ -154,12 +159,24 @@ def _is_not(value: Any, scope: Scope) -> str:
     return "is not None" if value is None else f"!= {scope.name(value)}"
 
 
-def reader(cells: Sequence[int | Callable[[Any], Any]], tensors: int) -> Callable[[Sequence[Tensor], Any], list[Any]]:
-    """A function that reads the inputs of a program: the arrays of tensors, by index, and results of functions."""
+#: how an input of a program is read: the array of a tensor, by its index, a window, or a function of the early draws
+Read = int | Window | Callable[[Any], Any]
+
+
+def reader(cells: Sequence[Read], tensors: int) -> Callable[[Sequence[Tensor], Any], list[Any]]:
+    """A function that reads the inputs of a program."""
     scope = Scope()
     lines = ["def run(found, drawn):", *_unpacked("t", tensors, "found")]
-    read = [f"t{x}._storage.array" if isinstance(x, int) else f"{scope.name(x)}(drawn)" for x in cells]
-    return function_of([*lines, f"    return [{', '.join(read)}]"], scope, "compiled call")
+    return function_of([*lines, f"    return [{', '.join([_read(x, scope) for x in cells])}]"], scope, "compiled call")
+
+
+def _read(cell: Read, scope: Scope) -> str:
+    """The expression for an input."""
+    if isinstance(cell, int):
+        return f"t{cell}._storage.array"
+    if isinstance(cell, Window):
+        return f"{scope.name(cell.read)}(t{cell.arguments[0]})"
+    return f"{scope.name(cell)}(drawn)"
 
 
 class FastEffects:

@@ -206,6 +206,8 @@ def difference(old: Program, new: Program) -> str:
     for more, graph in (("is new", new.graph), ("is gone", old.graph)):
         if len(graph.nodes) > least:
             return f"{graph.nodes[least].op.name} at {graph.nodes[least].source} {more}"
+    if old.windows != new.windows:
+        return "it reads another part of an argument"
     assert old.effects is not None and new.effects is not None
     before, after = old.effects.signature(), new.effects.signature()
     return f"it has other effects on tensors: {before} and now {after}"

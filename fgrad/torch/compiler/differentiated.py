@@ -87,12 +87,13 @@ class Cut:
 
 
 def _stand_in(node: Node, capture: Capture) -> Node:
-    """A node that looks like another, but cannot run."""
+    """A node that looks like another, but cannot run, and calls none of its hooks."""
 
     def apply(self: Node, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         raise capture.refusal("a backward inside goes through a history from outside")
 
     copy = copy_node(node)
+    copy.tensor_hooks = copy.retains = copy.pre_hooks = copy.post_hooks = None
     copy.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
     return copy
 

@@ -1,7 +1,7 @@
 """The tensors from outside that a captured call may depend on, and how later calls access them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -98,16 +98,19 @@ class ExternalTensors:
             for key, x in (before.items() if isinstance(before, dict) else enumerate(before))
         ) or any(x is tensor and scope.get(name, None) is x for scope, name, x in snapshot.variables.values())
 
-    def index_all(self) -> None:
+    def index_all(self, excluding: Collection[Tensor] = ()) -> None:
         """Add the tensors that the call can reach but neither reads nor changes: it may depend on a shape or an alias.
 
         A gradient that nothing else holds is left out, for the sake of steps that only replace it: it has its owner's
-        type.
+        type.  So are some tensors that the call does not depend on.
         """
         self.used = len(self.tensors)
         snapshot = self.capture.snapshot
         storages = Counter([x._storage for x in snapshot.tensors])
+        excluded = {id(x) for x in excluding}
         for tensor in (*self.arguments, *snapshot.tensors):
+            if id(tensor) in excluded:
+                continue
             parents = self._parents.get(id(tensor), [])
             if [kind for kind, _ in parents] != ["gradient"] or self._has_other_uses(tensor, storages):
                 self.index(tensor)

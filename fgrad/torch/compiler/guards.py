@@ -29,6 +29,7 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.identities import Contents
+from fgrad.torch.compiler.windows import Window
 from fgrad.torch.nn.modules.hooks import everywhere
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.registration import attributes_of, buffers_of, notes_writes, parameters_of
@@ -58,16 +59,16 @@ def is_ordinary() -> bool:
     )
 
 
-def signature(tensor: Tensor) -> Any:
-    """The properties of a tensor that a program is specialised for."""
+def signature(tensor: Tensor, in_window: bool = False) -> Any:
+    """The properties of a tensor that a program is specialised for; for one in a window, except for its place."""
     storage = tensor._storage
     array, gradient = storage.array, tensor._grad
     return (
         tensor._type,
-        tensor._geometry,
+        None if in_window else tensor._geometry,
         storage.strides,
         storage.home,
-        tuple(array.shape),
+        None if in_window else tuple(array.shape),
         tensor._requires_grad,
         tensor._node is None,
         tensor.__class__,
@@ -105,6 +106,7 @@ class Guards:
       instances, classes: the objects of the user's classes, and their classes.
       tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
       tensors: the signatures of the tensors from outside.
+      windows: the parts of storages that the program reads.
       numbers: dicts with the keys of numbers that are inputs, and the kinds of these.
       shared: which of the tensors share memory.
     """
@@ -121,6 +123,7 @@ class Guards:
     classes: list[type] = field(factory=list)
     tensor_attributes: list[tuple[int, dict[str, Any]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
+    windows: Sequence[Window] = ()
     numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
     shared: list[int] = field(factory=list)
     #: ``changes.attributes`` when the noted containers were last compared
@@ -210,9 +213,12 @@ class Guards:
 
     def match(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors of a call have the recorded signatures, attributes and aliasing."""
-        for tensor, recorded in zip(tensors, self.tensors, strict=True):
-            if tensor is None or signature(tensor) != recorded:
+        in_window = {i for window in self.windows for i in window.arguments}
+        for i, (tensor, recorded) in enumerate(zip(tensors, self.tensors, strict=True)):
+            if tensor is None or signature(tensor, i in in_window) != recorded:
                 return False
+        if not all(window.fits([tensors[i] for i in window.arguments]) for window in self.windows):
+            return False
         return self.attributes_hold(tensors) and sharing(tensors) == self.shared
 
     def attributes_hold(self, tensors: Sequence[Any]) -> bool:
@@ -247,7 +253,7 @@ def sharing(tensors: Sequence[Tensor]) -> list[int]:
     return [first.setdefault(id(x._storage), i) for i, x in enumerate(tensors)]
 
 
-def guards_of(capture: Capture, effects: Effects) -> Guards:
+def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> Guards:
     """The guards of a captured call; everything has been restored."""
     set_by_call: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
@@ -268,7 +274,9 @@ def guards_of(capture: Capture, effects: Effects) -> Guards:
                 guards.attributes.append((attributes, items))
             else:
                 guards.tensor_attributes.append((i, items))
-    guards.tensors = [signature(x) for x in effects.external.tensors]
+    guards.windows = windows
+    in_window = {i for window in windows for i in window.arguments}
+    guards.tensors = [signature(x, i in in_window) for i, x in enumerate(effects.external.tensors)]
     guards.shared = sharing(effects.external.tensors)
     return guards
 

@@ -24,15 +24,17 @@ from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.codegen import FastEffects, FastGuards, reader
+from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Read, reader
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.execution import Execution
+from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
-from fgrad.torch.compiler.step import Step
+from fgrad.torch.compiler.step import Input, Step
+from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
 
 
@@ -46,7 +48,7 @@ class Program:
       breaks: the reasons, if it runs in pieces (NOTE [Pieces]).
       pieces: the graphs of the pieces.
       graph: from the inputs that are read to the outputs.
-      reads: for each input of the graph, the index of a tensor, or a function of the random numbers in ``draws``.
+      reads: for each input of the graph, the index of a tensor, a window, or a function of the numbers in ``draws``.
       execution: runs the graph.
       fast_guards, readers, fast_effects: the generated functions of a call (NOTE [Generated code]).
       steady: ownership from call to call, where possible.
@@ -62,7 +64,7 @@ class Program:
     names: tuple[str, ...] = ()
     out_names: tuple[str, ...] = ()
     effects: Effects | None = None
-    reads: list[int | Callable[[Any], Any]] = field(factory=list)
+    reads: list[Read] = field(factory=list)
     execution: Execution | None = None
     fast_guards: FastGuards | None = None
     readers: Any = None
@@ -154,6 +156,11 @@ class Program:
                     source.restore(state)
             raise
 
+    @property
+    def windows(self) -> list[Window]:
+        """The windows that it reads."""
+        return [x for x in self.reads if isinstance(x, Window)]
+
     def disown(self) -> None:
         """Give up ownership until the next call."""
         if self.steady is not None:
@@ -178,6 +185,7 @@ class Program:
             self.graph == other.graph
             and self.effects.external.key() == other.effects.external.key()
             and self.effects.signature() == other.effects.signature()
+            and self.windows == other.windows
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
 
@@ -287,7 +295,7 @@ def record(
             for source, state in states:
                 source.restore(state)
     if program.effects is not None:
-        program.guards = guards_of(capture, program.effects)
+        program.guards = guards_of(capture, program.effects, program.windows)
     program.seconds = time.perf_counter() - start
     return program, done, capture
 
@@ -336,11 +344,11 @@ def _recorded(
 
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
     """The program of a captured call."""
-    graph, ins, names, out_names, generators, backward = _program_parts(step, effects, derivative)
+    graph, ins, windows, names, out_names, generators, backward = _program_parts(step, effects, derivative)
     program = Program(Guards(), None, graph, names, out_names, effects)
     program.draws = step.capture.early_draws
     program.generators, program.backward = generators, backward
-    program.reads = [_reader(x, effects) for x in ins]
+    program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
 
 
@@ -354,21 +362,17 @@ def check_hooks(capture: Capture) -> None:
 
 
 def _program_parts(step: Step, effects: Effects, derivative: Derivative | None) -> Any:
-    """The graph of a call, its inputs, their names and the outputs', the advanced generators, and the backward."""
+    """The graph of a call, its inputs and windows, all names, the advanced generators, and the backward."""
     tape = step.capture.tape
     generators = [(x.generator, effects.output(x.value)) for x in step.capture.generators.values() if x.is_written]
     outputs = [*effects.outputs, *([] if derivative is None else derivative.gradients)]
     used = tape.used(outputs)
     ins = [x for x in step.inputs if x.input.number in used]
-    for x in ins:
-        if isinstance(x, StorageInput):
-            effects.external.index_of_storage(x.storage)
-    effects.external.index_all()
-    traced = [x.input for x in ins]
-    if derivative is None:
-        graph, backward = simplify(tape.closed(traced, effects.outputs)), None
-    else:
-        joint = simplify(tape.closed([*traced, *derivative.cotangents], outputs))
+    traced = [x.input for x in ins] + ([] if derivative is None else derivative.cotangents)
+    joint, windows, bases = _with_windows(simplify(tape.closed(traced, outputs)), ins, step.capture, effects.external)
+    effects.external.index_all(bases)
+    graph, backward = joint, None
+    if derivative is not None:
         graph, backward = _forward_and_backward(joint, ins, effects, derivative)
     names: dict[int, str] = {}
     for at, output in effects.writes:
@@ -383,7 +387,26 @@ def _program_parts(step: Step, effects: Effects, derivative: Derivative | None) 
     for _, output in generators:
         names[output] = "generator (written)"
     out_names = tuple([names.get(i, f"residual[{i}]") for i in range(len(graph.outputs))])
-    return graph, ins, tuple([x.location.path for x in ins]), out_names, generators, backward
+    return graph, ins, windows, tuple([x.location.path for x in ins]), out_names, generators, backward
+
+
+def _with_windows(
+    graph: FlatGraph, ins: Sequence[Input], capture: Capture, external: ExternalTensors
+) -> tuple[FlatGraph, dict[Input, Window], list[Tensor]]:
+    """The graph with windows (NOTE [Windows]), these by their inputs, and the bases that it does not depend on."""
+    windows, bases = dict[Input, Window](), list[Tensor]()
+    possible = views_of_arguments(capture, external.arguments)
+    for number, x in enumerate(ins):
+        if not isinstance(x, StorageInput):
+            continue
+        views = possible.get(x.storage)
+        found = None if views is None else with_window(graph, number, views, external.index)
+        if views is None or found is None:
+            external.index_of_storage(x.storage)
+        else:
+            graph, windows[x] = found
+            bases += views.bases
+    return graph, windows, bases
 
 
 def _forward_and_backward(joint: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: Derivative) -> Any:

@@ -16,11 +16,21 @@ from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.owned import Owner, Pending
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Scope, is_plain, is_uniform, reader, result_maker
+from fgrad.torch.compiler.codegen import (
+    FastEffects,
+    FastGuards,
+    Read,
+    Scope,
+    is_plain,
+    is_uniform,
+    reader,
+    result_maker,
+)
 from fgrad.torch.compiler.effects import Effects, NewRef, Tree, Value
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.identities import Contents
+from fgrad.torch.compiler.windows import Window
 
 #: calls of a program before it owns what it writes
 FIRST_CALLS = 0
@@ -38,7 +48,9 @@ class Steady:
       calls: how many there have been.
     """
 
-    def __init__(self, effects: Effects, guards: Guards, reads: Sequence[Any], fast: FastEffects, execution: Execution):
+    def __init__(
+        self, effects: Effects, guards: Guards, reads: Sequence[Read], fast: FastEffects, execution: Execution
+    ):
         external = effects.external
         self.owner: Owner | None = None
         self.wait: int = FIRST_CALLS
@@ -56,7 +68,7 @@ class Steady:
         pending = [(external.tensors[at], effects.new_tensors[value.index]) for at, _, value in gradients_of(effects)]
         self._pending = [Pending(leaf, each.like, i) for i, (leaf, each) in enumerate(pending)]
         checked = self._fast_guards.indices
-        inputs = [checked.index(read) if isinstance(read, int) else read for read in reads]
+        inputs = [_renumbered(read, checked) for read in reads]
         self.read_inputs: Callable[..., list[Any]] = reader(inputs, len(checked))
         gradients = {value.index for _, _, value in gradients_of(effects)}
         others = Scope({f"t{i}": tensor for i, tensor in enumerate(external.tensors) if i not in checked})
@@ -137,6 +149,13 @@ class Steady:
             Contents(hooks),
             Contents([fields_of(t).values() for t in tensors], values),
         )
+
+
+def _renumbered(read: Read, checked: Sequence[int]) -> Read:
+    """How an input is read from those tensors only that are checked."""
+    if isinstance(read, int):
+        return checked.index(read)
+    return read.renumbered(checked) if isinstance(read, Window) else read
 
 
 def can_be_steady(effects: Effects, guards: Guards) -> bool:

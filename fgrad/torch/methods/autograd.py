@@ -10,6 +10,7 @@ from fgrad.mutable import explain
 from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
@@ -232,6 +233,8 @@ def retain_grad(self: Tensor) -> None:
     assert node is not None
     if node.retains is None:
         node.retains = {}
+    if modes.capturing is not None:
+        modes.capturing.note_change(node.retains)
     node.retains[self._output_nr] = _store_grad(self)
     self._retains_grad = True
 
@@ -404,6 +407,7 @@ def _version(self: Tensor) -> int:
 @attribute
 def _base(self: Tensor) -> Tensor | None:
     """The tensor that this is a view of."""
+    note_position()
     return None if self._view is None else self._view.base
 
 

@@ -8,6 +8,7 @@ from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
+from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut
@@ -113,6 +114,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 @method
 def storage_offset(self: Tensor) -> int:
     """The position of its first element in the storage."""
+    note_position()
     return self._geometry_of().offset
 
 
@@ -144,6 +146,7 @@ def data_ptr(self: Tensor) -> int:
 
     Source: `torch.Tensor.data_ptr <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.data_ptr.html>`_.
     """
+    note_position()
     storage = self._storage
     if self._level or storage.array.__class__ is Batched:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
@@ -198,6 +201,7 @@ def is_neg(self: Tensor) -> bool:
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The storage; two tensors share memory when theirs are equal."""
+    note_position()
     return UntypedStorage(self._storage)
 
 
@@ -205,6 +209,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 @as_method(METHOD_IN_PYTHON)
 def storage(self: Tensor) -> TypedStorage:
     """The storage as numbers of the tensor's type; deprecated, as in PyTorch."""
+    note_position()
     return TypedStorage(wrap_storage=UntypedStorage(self._storage), dtype=self._type.dtype)
 
 

@@ -177,7 +177,7 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     Args:
       parameters: a tensor or an iterable of tensors.
       clip_value: the largest magnitude of an element.
-      foreach: accepted as PyTorch accepts it.
+      foreach: accepted as PyTorch accepts it; unless it is False, the version of a gradient advances by two.
 
     >>> import fgrad.torch as torch
     >>> w = torch.ones(2, requires_grad=True)
@@ -189,16 +189,17 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.clip_grad_value_.html
     """
     update = _Bounded(float(clip_value))
-    _rewrite(parameters, lambda grads: fused(update, (grads,), {}))
+    # PyTorch clips to one bound after the other, except for each tensor alone
+    _rewrite(parameters, lambda grads: fused(update, (grads,), {}), writes=1 if foreach is False else 2)
 
 
 def _listed(tensors: Tensors) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]) -> None:
-    """Update the gradients in place by ``update``."""
+def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]], writes: int = 1) -> None:
+    """Update the gradients in place by ``update``, which counts as so many writes of each."""
     present = [param.grad for param in _listed(parameters) if param.grad is not None]
     with no_grad():
         for grads in without_aliasing(present):
-            assign(grads, update(grads))
+            assign(grads, update(grads), writes)

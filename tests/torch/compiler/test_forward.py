@@ -184,3 +184,40 @@ def test_an_optimisers_step_alone():
     for a, b in zip(model.parameters(), twin.parameters(), strict=True):
         close(a.detach().numpy(), b.detach().numpy(), exact=False)
     assert any(p.refused is None for held in step._compiled.programs.values() for p in held)
+
+
+def registered(y, log):
+    y.grad_fn.register_prehook(lambda *_: log.append("hook"))
+    return y * 3
+
+
+def retained(y, log):
+    y.mul_(2)
+    return y * 3
+
+
+def reached(y, log):
+    (y * 3).sum().backward(retain_graph=True)
+    return y * 3
+
+
+@pytest.mark.parametrize("function", [registered, retained, reached])
+def test_hooks_of_nodes_from_outside_are_as_uncompiled(function):
+    def run(compile):
+        log, outside = [], []
+        x = torch.ones(2, requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        y.grad_fn.register_prehook(lambda *_: outside.append("hook"))
+        compile(lambda y: function(y, log))(y).sum().backward()
+        return log, outside, x.grad.tolist(), y.grad.tolist()
+
+    assert run(torch.compile) == run(lambda f: f)
+
+
+def test_explaining_leaves_the_hooks_of_nodes_as_they_were():
+    node = (torch.ones(2, requires_grad=True) * 2).grad_fn
+    handle = node.register_prehook(print)
+    torch.compiler.explain(lambda x: (handle.remove(), node.register_hook(print), x * 2))(torch.ones(2))
+    torch.compiler.explain(lambda x: (x.sum().item(), handle.remove(), node.register_hook(print)))(torch.ones(2))
+    assert node.pre_hooks and not node.post_hooks

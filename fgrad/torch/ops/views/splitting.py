@@ -10,6 +10,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, extent
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
+from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.dtypes import int64
@@ -82,6 +83,7 @@ _MAX_BYTES = (1 << 63) - 1
 
 def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
     """The geometry of ``as_strided``, if it lies within the storage."""
+    note_position()
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
