@@ -762,6 +762,25 @@ def test_a_module_that_is_imported_or_found_inside_is_seen(monkeypatch, statemen
     assert f(ones()).tolist() == [5.0, 5.0]
 
 
+def test_slots_that_a_property_hides_are_restored():
+    class Number:
+        __slots__ = ("n", "unbound")
+
+    class Constant(Number):
+        n = property(lambda self: (object(),))  # another tuple each time, as of mpmath's pi
+
+    d = Constant()
+    Number.n.__set__(d, 2)
+
+    def step(x):
+        Number.n.__set__(d, 5)
+        return x * len(d.n) + torch.ones(7)
+
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        torch.compile(step)(ones())
+    assert Number.n.__get__(d) == 5
+
+
 # -- modules note what is written to them ----------------------------------------------------------------------------
 
 
