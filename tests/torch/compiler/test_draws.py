@@ -211,3 +211,12 @@ def test_parameters_made_inside_keep_64_bits(in_pieces):
         torch.manual_seed(0)
         found.append([run(log)[0].item() for _ in range(3)])
     assert found[0] == found[1]
+
+
+def test_a_pending_normal_number_is_used_once():
+    concentrations = torch.tensor([1.5, 0.5, 2.5])
+    found = []
+    for run in (torch._standard_gamma, torch.compile(torch._standard_gamma)):
+        torch.manual_seed(3)
+        found.append([run(concentrations).tolist() for _ in range(3)])
+    assert np.allclose(found[0], found[1])
