@@ -16,6 +16,7 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, names, positions
+from fgrad.graph.bwd import cotangent_of
 from fgrad.jaxcore import ShapedArray, is_inexact, tangent_dtype, typeof
 from fgrad.record.origin import function_name
 
@@ -116,7 +117,7 @@ class custom_vjp:
     Raises, when called:
       MissingCustomRuleError: no rule has been defined.
       RuleTypeError: ``fwd`` did not return a pair, or ``bwd`` a tuple with a cotangent (or None) of each argument's
-        structure, shape and dtype.
+        structure and shape, or one for a real argument is complex.
 
     >>> import fgrad, jax.numpy as jnp
     >>> @fgrad.custom_vjp
@@ -155,7 +156,7 @@ class custom_vjp:
         Arguments:
           fwd: takes the function's arguments; returns ``(output, residuals)``.
           bwd: takes the nondiff arguments, the residuals and the output's cotangent; returns a tuple with a cotangent,
-            or None for zero, for each other argument.
+            or None for zero, for each other argument.  A cotangent is converted to its argument's dtype.
           symbolic_zeros: ``fwd`` gets objects with ``value`` and ``perturbed``, ``bwd`` may get a ``SymbolicZero``.
           optimize_remat: accepted; fgrad drops what a recomputed ``fwd`` need not compute in any case.
         """
@@ -228,12 +229,14 @@ def _checked_pair(result: Any, name: str) -> Any:
     for i, (x, t) in enumerate(zip(flat, flat_tangent, strict=True)):
         if is_inexact(typeof(x)):
             path = "tangent" + tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0])
-            flat_tangent[i] = _fitting(t, typeof(x), "jvp", name, path)
+            flat_tangent[i] = _fitting(t, typeof(x), "jvp", name, path, _tangent_of)
     return out, tree_util.tree_unflatten(tree, flat_tangent)
 
 
-def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -> Any:
-    """A (co)tangent, checked against the type of its primal; a Python number gets its dtype."""
+def _fitting(
+    value: Any, primal: ShapedArray, rule: str, name: str, path: str, converted: Callable[[ShapedArray, Any], Any]
+) -> Any:
+    """A (co)tangent, checked against the type of its primal, and in that dtype if it may be ``converted``."""
     expected = ShapedArray(primal.shape, tangent_dtype(primal.dtype))
     if isinstance(value, SymbolicZero):
         got: Any = value.aval
@@ -244,17 +247,20 @@ def _fitting(value: Any, primal: ShapedArray, rule: str, name: str, path: str) -
             got = typeof(value)
         except TypeError:
             raise errors.bad_custom_rule(rule, name, path, expected.str_short(), _describe(value)) from None
+        if got.shape == expected.shape and got.dtype != expected.dtype:
+            value = converted(expected, value)
+            got = typeof(value)
     if got.shape != expected.shape or got.dtype != expected.dtype:
-        if (
-            got.shape == expected.shape
-            and got.weak_type
-            and jax.numpy.result_type(value, expected.dtype) == expected.dtype
-        ):
-            return jax.lax.convert_element_type(value, expected.dtype)  # type: ignore[arg-type]
         raise errors.bad_custom_rule(
             rule, name, path, f"{expected.str_short()} (the value there has type {primal.str_short()})", got.str_short()
         )
     return value
+
+
+def _tangent_of(type: ShapedArray, tangent: Any) -> Any:
+    """A tangent in this dtype if it is weak, as a Python number is, and that loses nothing; else as it is."""
+    weak = typeof(tangent).weak_type and jax.numpy.result_type(tangent, type.dtype) == type.dtype
+    return jax.lax.convert_element_type(tangent, type.dtype) if weak else tangent
 
 
 @tree_util.register_static
@@ -291,7 +297,7 @@ def _checked_cotangents(cts: Any, types: _Types, name: str) -> Any:
             )
         if not is_inexact(arg):
             return None
-        return _fitting(value, arg, "bwd", name, where)
+        return _fitting(value, arg, "bwd", name, where, cotangent_of)
 
     try:
         return tree_util.tree_map_with_path(fit, tuple(cts), args, is_leaf=lambda x: x is None)

@@ -87,7 +87,7 @@ class BwdCall:
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list | tuple):
             result = result[0]  # JAX 0.12 returns (cotangents, log)
         by_argument = [(result[i], t) for i, t in zip(self.positions, self.types, strict=True)]
-        return {k: _typed(ct, t) for k, (ct, t) in enumerate(by_argument) if _is_value(ct) and is_inexact(t)}
+        return {k: cotangent_of(t, ct) for k, (ct, t) in enumerate(by_argument) if _is_value(ct) and is_inexact(t)}
 
     def dense(self, *flat: Any) -> list[Any]:
         """The cotangents of all arguments that can have one, including zeros."""
@@ -96,8 +96,11 @@ class BwdCall:
         return [cotangents[k] if k in cotangents else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
 
 
-def _typed(ct: Any, type: ShapedArray) -> Any:
-    """A cotangent in the dtype of its argument: JAX takes one of any precision, and a Python number."""
+def cotangent_of(type: ShapedArray, ct: Any) -> Any:
+    """What a rule returns as a cotangent, in the dtype of its argument: JAX takes any dtype, and a Python number.
+
+    One that would lose its imaginary part stays as it is.
+    """
     got = typeof(ct).dtype
     loses_imaginary_part = np.issubdtype(got, np.complexfloating) and not np.issubdtype(type.dtype, np.complexfloating)
     return ct if got == type.dtype or loses_imaginary_part else jax.lax.convert_element_type(ct, type.dtype)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from attrs import evolve
 from jax import tree_util
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, applied
-from fgrad.graph.importing import IMPORTERS, from_jaxpr, threaded
+from fgrad.graph.importing import IMPORTERS, from_jaxpr, threaded, zeros_const
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import THREADED, Threaded, read_at, retyped, value_type, write_at
 from fgrad.graph.regions import cond, scan, while_
@@ -73,7 +74,8 @@ def _remat(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -
     body = threaded(params["jaxpr"])
     op = IMPORTERS["remat"](params, [value_type(t) for t in types])
     assert isinstance(op, Op)
-    return Threaded(applied(intern(op.primitive, {**op.params, "body": body.graph}, op.in_types)), body.written)
+    call = intern(op.primitive, {**op.params, "body": body.graph}, body.graph.in_types)
+    return evolve(body, graph=applied(call))
 
 
 def _reordered(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
@@ -94,25 +96,31 @@ def _with_carry_types(graph: Graph, types: Sequence[ShapedArray]) -> Graph:
 def _scan(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
     body = threaded(params["jaxpr"])
     n, (nc, nk) = len(types), scan_counts(params)
-    count = len(body.graph.outputs) - len(body.written)
+    changed = (*body.written, *body.later)
+    count = len(body.graph.outputs) - len(changed)
     # constants that are written become part of the carry, sequences that are written also outputs
     carried = [i for i in body.written if i < nc]
     sequences = [i for i in body.written if i >= nc + nk]
     new = {i: count + k for k, i in enumerate(body.written)}
-    ins = [*[i for i in range(nc) if i not in carried], *carried, *range(nc, n)]
+    # so are their tokens
+    values = [value_type(types[i]) for i in (*range(n), *body.later)]
+    new |= {n + k: count + len(body.written) + k for k in range(len(body.later))}
+    for k, i in enumerate(body.later, n):
+        (carried if i < nc else sequences).append(k)
+    ins = [*[i for i in range(nc) if i not in carried], *carried, *range(nc, n), *[i for i in sequences if i >= n]]
     outs = [*[new[i] for i in carried], *range(count), *[new[i] for i in sequences]]
-    values = [value_type(t) for t in types]
     op = intern(
         scan,
         {
             "body": _with_carry_types(_reordered(body.graph, ins, outs), [values[i] for i in carried]),
-            "num_consts": nc - len(carried), "num_carry": nk + len(carried),
+            "num_consts": nc - len([i for i in carried if i < nc]), "num_carry": nk + len(carried),
             "length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"],
         },
         [values[i] for i in ins],
     )  # fmt: skip
     order = {out: k for k, out in enumerate(outs)}
-    return Threaded(_reordered_call(op, ins, values, [order[k] for k in range(len(outs))]), body.written)
+    graph = _reordered_call(op, ins, values, [order[k] for k in range(len(outs))])
+    return Threaded(graph, body.written, body.later)
 
 
 def _reordered_call(op: Op, ins: Sequence[int], types: Sequence[ShapedArray], outs: Sequence[int]) -> Graph:
@@ -125,21 +133,37 @@ def _reordered_call(op: Op, ins: Sequence[int], types: Sequence[ShapedArray], ou
 def _cond(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
     branches = [threaded(b) for b in params["branches"]]
     written = sorted({i for branch in branches for i in branch.written})
-    values = [value_type(t) for t in types]
+    later = sorted({i for branch in branches for i in branch.later})
+    operands = [value_type(t) for t in types[1:]]
+    tokens = {i: len(operands) + k for k, i in enumerate(later)}
+    in_types = [*operands, *(operands[i] for i in later)]
     graphs = []
     for branch in branches:
-        builder = Builder(values[1:])
-        outs = builder.splice(branch.graph, builder.inputs)
-        count = len(outs) - len(branch.written)
-        new = dict(zip(branch.written, outs[count:], strict=True))
-        finals = [retyped(builder, new.get(i, builder.inputs[i]), values[1 + i]) for i in written]
+        builder = Builder(in_types)
+        ins = builder.inputs
+        outs = builder.splice(branch.graph, [*ins[: len(operands)], *(ins[tokens[i]] for i in branch.later)])
+        changed = [*branch.written, *(tokens[i] for i in branch.later)]
+        count = len(outs) - len(changed)
+        new = dict(zip(changed, outs[count:], strict=True))
+        finals = [retyped(builder, new.get(i, ins[i]), in_types[i]) for i in (*written, *tokens.values())]
         graphs.append(builder.finish([*outs[:count], *finals]))
-    op = intern(cond, {"branches": tuple(graphs)}, values)
-    return Threaded(applied(op), tuple([i + 1 for i in written]))
+    op = intern(cond, {"branches": tuple(graphs)}, [value_type(types[0]), *in_types])
+    return Threaded(applied(op), tuple([i + 1 for i in written]), tuple([i + 1 for i in later]))
+
+
+def without_tokens(threaded: Threaded) -> Threaded:
+    """A call whose backward rules do not run: one in a loop without a backward pass, or in a function with a rule."""
+    if not threaded.later:
+        return threaded
+    types, k = threaded.graph.in_types, len(threaded.later)
+    builder = Builder(types[:-k])
+    tokens = [builder.const(zeros_const(t)) for t in types[-k:]]
+    outs = builder.splice(threaded.graph, [*builder.inputs, *tokens])
+    return Threaded(builder.finish(outs[:-k]), threaded.written)
 
 
 def _while(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
-    test, body = threaded(params["cond_jaxpr"]), threaded(params["body_jaxpr"])
+    test, body = without_tokens(threaded(params["cond_jaxpr"])), without_tokens(threaded(params["body_jaxpr"]))
     if test.written:
         raise errors.undefined("while", "its condition writes into a reference.")
     nc, nb = params["cond_nconsts"], params["body_nconsts"]

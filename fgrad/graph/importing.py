@@ -71,10 +71,9 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
     builder = Builder([value_type(v.aval) if references else v.aval for v in invars])
     makes = not MAKERS.isdisjoint([eqn.primitive.name for eqn in eqns])
-    cells = Cells(builder) if references or makes else None
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
-    if cells is not None and references:
-        cells.values.update([(v, i) for v, i in number.items() if is_reference(v.aval)])
+    taken = {v: i for v, i in number.items() if is_reference(v.aval)} if references else {}
+    cells = Cells(builder, taken) if references or makes else None
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const.typed(value, var.aval))
 
@@ -104,7 +103,9 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
     if cells is None:
         return Threaded(builder.finish(outputs), ())
     written = [i for i, v in enumerate(invars) if v in cells.written]
-    return Threaded(builder.finish([*outputs, *(cells.values[invars[i]] for i in written)]), tuple(written))
+    outputs += [cells.values[invars[i]] for i in written]
+    later = tuple([invars.index(v) for v in cells.tokens])
+    return Threaded(builder.finish([*outputs, *cells.tokens.values()]), tuple(written), later)
 
 
 def _literal(value: Any, type: ShapedArray) -> Const:
@@ -240,17 +241,17 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         ]
         return builder.finish([*spliced[:m], *wanted])
 
-    deferred = Deferred(("jvp", _key(thunk, types)), rule)
+    deferred = Deferred(("jvp", thunk_key(thunk, types)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    return custom_jvp_op(call, n, deferred, _label(params["call_jaxpr"], thunk), in_types)
+    return custom_jvp_op(call, n, deferred, label_of(params["call_jaxpr"], thunk), in_types)
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
     return intern(custom_jvp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
 
 
-def _label(call: Any, thunk: Any) -> str:
+def label_of(call: Any, thunk: Any) -> str:
     """The name of the function that has a rule, or that of the rule if JAX has not kept it."""
     debug_name = getattr(getattr(call.jaxpr, "debug_info", None), "func_name", None)
     return debug_name or getattr(wrapped_function(thunk) or thunk, "__name__", "function")
@@ -271,7 +272,7 @@ def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
     return (freeze(fun.f), *statics, *types, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
-def _key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
+def thunk_key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
     """The key of a rule in a jaxpr: that of the user's function, if it can be found in JAX's thunk."""
     fun = thunk if hasattr(thunk, "transforms") and thunk.transforms else wrapped_function(thunk)
     return Kept(thunk) if fun is None else rule_key(fun, types)
@@ -285,13 +286,7 @@ def zeros_const(type: ShapedArray) -> Const:
 def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     call, n, thunk = from_jaxpr(params["call_jaxpr"]), params["num_consts"], params["fwd_jaxpr_thunk"]
     types = call.in_types[n:]
-    fwd = wrapped_function(thunk)
-    ran: dict[Any, tuple[Any, Any, Any, Callable[[], None]]] = {}
-
-    def forward(perturbed: tuple[bool, ...]) -> tuple[Any, Any, Any, Callable[[], None]]:
-        if perturbed not in ran:  # JAX calls fwd once per pattern, and overwrites what it stored for the last one
-            ran[perturbed] = (*thunk.call_wrapped(*perturbed), params["out_trees"](), stored_outputs(fwd))
-        return ran[perturbed]
+    forward = forward_of(params)
 
     def rule(live: Sequence[bool] | None = None) -> VjpRule:
         perturbed = (True,) * len(types) if live is None else tuple(live[: len(types)])
@@ -300,21 +295,38 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
         cotangents = None if live is None else live[len(types) :]
-        known = _known(jaxpr, consts)
+        known = known_outputs(jaxpr, consts)
         return vjp_rule(call, builder, outs, known, trees, write, params["bwd"], label, lead[:n], cotangents)
 
-    label = _label(params["call_jaxpr"], thunk)
-    deferred = Deferred(("vjp", _key(thunk, types), _key(params["bwd"], types)), rule)
+    label = label_of(params["call_jaxpr"], thunk)
+    deferred = Deferred(("vjp", thunk_key(thunk, types), thunk_key(params["bwd"], types)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
     return custom_vjp_op(call, n, deferred, label, in_types)
+
+
+def forward_of(params: dict[str, Any]) -> Callable[[tuple[bool, ...]], tuple[Any, Any, Any, Callable[[], None]]]:
+    """A custom_vjp's fwd, by which of its arguments are perturbed.
+
+    It returns the open jaxpr, its constants, and what ``vjp_rule`` takes as ``trees`` and ``write``.
+    """
+    thunk = params["fwd_jaxpr_thunk"]
+    fwd = wrapped_function(thunk)
+    ran: dict[Any, tuple[Any, Any, Any, Callable[[], None]]] = {}
+
+    def forward(perturbed: tuple[bool, ...]) -> tuple[Any, Any, Any, Callable[[], None]]:
+        if perturbed not in ran:  # JAX calls fwd once per pattern, and overwrites what it stored for the last one
+            ran[perturbed] = (*thunk.call_wrapped(*perturbed), params["out_trees"](), stored_outputs(fwd))
+        return ran[perturbed]
+
+    return forward
 
 
 def custom_vjp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:
     return intern(custom_vjp, {"call": call, "num_consts": num_consts, "rule": rule, "label": label}, in_types)
 
 
-def _known(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
+def known_outputs(jaxpr: Any, consts: Sequence[Any]) -> list[Any]:
     """For each output of an open jaxpr its value if it is a constant, else None."""
     # depending on JAX's version, the constants have variables of their own or are the first inputs
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], consts, strict=False))
@@ -364,7 +376,7 @@ def vjp_rule(
     except errors.CONCRETIZATIONS:
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
         static = [None if value is None else _static_key(value) for value in values]
-        key = (_key(bwd, types), trees[1], *static, None if live is None else tuple(live))
+        key = (thunk_key(bwd, types), trees[1], *static, None if live is None else tuple(live))
         function = Deferred(key, lambda: called.dense)
         out_types = [ShapedArray(types[i].shape, types[i].dtype) for i in wanted]
         return VjpRule(forward, python_call_graph(function, in_types, out_types), tuple(wanted))
@@ -425,10 +437,10 @@ def _linear_call(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         return builder.finish(builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs[consts:]]))
 
     # JAX wraps the user's functions anew for each call, so transposes are identified by their graphs
-    return linear_call_op(call, Deferred(_thunk_key(rule, thunk), rule), n, in_types)
+    return linear_call_op(call, Deferred(_transpose_key(rule, thunk), rule), n, in_types)
 
 
-def _thunk_key(rule: Callable[[], Graph], thunk: Any) -> Hashable:
+def _transpose_key(rule: Callable[[], Graph], thunk: Any) -> Hashable:
     try:
         return ("transpose", rule())
     except Exception:  # it is raised again, with the user's line, where the transpose is needed

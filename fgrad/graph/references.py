@@ -4,9 +4,17 @@ NOTE [References are threaded through]
 A graph has no memory.  Where code reads and writes a reference, the graph passes its current value along: a read uses
 the value, a write produces a new one, and a call that writes takes the old value and also returns the new one.  In a
 loop the value becomes part of the carry.  So derivatives need no rules for references.
+
+NOTE [References in backward rules]
+The backward rule of a ``custom_vjp`` may read and write a reference, too, and does so in the backward pass, which runs
+in the opposite direction.  So does a cotangent.  With such a reference the graph passes along a *token*, a value of its
+type that nothing reads, and the call whose rule it is returns a new one.  The cotangent of the new token is what the
+reference holds before the rule runs, and that of the old one what it holds afterwards.  So a loop carries the token,
+and the loop of its backward pass what the reference holds.  ``record/references.py`` makes the first token, whose
+cotangent is written into the reference, and takes the last, whose cotangent is read from it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,10 +38,13 @@ class Threaded:
     """A call with its references threaded through.
 
     ``graph`` takes their values, and returns, after the results, the new values of those at the inputs ``written``.
+    For those at ``later`` it also takes tokens, after the other inputs, and returns new ones, after the other outputs:
+    NOTE [References in backward rules].
     """
 
     graph: Graph
     written: tuple[int, ...]
+    later: tuple[int, ...] = ()
 
 
 #: by primitive that takes or creates references: a function of its parameters, the types of its inputs, and their
@@ -54,12 +65,13 @@ def threaded_call(primitive: Any, params: dict[str, Any], types: Sequence[Any], 
     if rule is None:
         raise errors.mutable_reference(primitive.name)
     threaded = rule(params, types, names)
-    builder = Builder([value_type(t) for t in types])
+    builder = Builder([value_type(types[i]) for i in (*range(len(types)), *threaded.later)])
     outs = builder.splice(threaded.graph, builder.inputs)
-    first = len(outs) - len(threaded.written)
+    changed = (*threaded.written, *threaded.later)
+    first = len(outs) - len(changed)
     # the value in a reference keeps the reference's type, also its weakness
-    new = [retyped(builder, k, value_type(types[i])) for i, k in zip(threaded.written, outs[first:], strict=True)]
-    return Threaded(builder.finish([*outs[:first], *new]), threaded.written)
+    new = [retyped(builder, k, value_type(types[i])) for i, k in zip(changed, outs[first:], strict=True)]
+    return Threaded(builder.finish([*outs[:first], *new]), threaded.written, threaded.later)
 
 
 def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
@@ -71,12 +83,17 @@ def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
 
 
 class Cells:
-    """The current values of the references that are threaded through a builder, by variable."""
+    """The current values and tokens of the references that are threaded through a builder, by variable.
 
-    def __init__(self, builder: Builder):
+    ``taken`` are references from outside, of which a token can be taken: NOTE [References in backward rules].
+    """
+
+    def __init__(self, builder: Builder, taken: Mapping[Any, int]):
         self.builder = builder
-        self.values: dict[Any, int] = {}
+        self.taken = taken
+        self.values: dict[Any, int] = dict(taken)
         self.written: set[Any] = set()
+        self.tokens: dict[Any, int] = {}
 
     def concerned(self, eqn: Any) -> bool:
         """Whether an equation creates, reads or writes one of the references."""
@@ -86,10 +103,13 @@ class Cells:
         """Emit an equation with its references threaded through; the numbers of its results."""
         types = [v.aval for v in eqn.invars]
         threaded = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
-        outs = self.builder.splice(threaded.graph, [self._value(v, read) for v in eqn.invars])
-        count = len(eqn.outvars)
-        for i, number in zip(threaded.written, outs[count:], strict=True):
+        later = [eqn.invars[i] for i in threaded.later]
+        tokens = [self._token(v, eqn.primitive) for v in later]
+        outs = self.builder.splice(threaded.graph, [*(self._value(v, read) for v in eqn.invars), *tokens])
+        count, first = len(eqn.outvars), len(outs) - len(later)
+        for i, number in zip(threaded.written, outs[count:first], strict=True):
             self._write(eqn.invars[i], number, read)
+        self.tokens.update(zip(later, outs[first:], strict=True))
         for v, number in zip(eqn.outvars, outs[:count], strict=True):
             if is_reference(v.aval):
                 self.values[v] = number
@@ -101,6 +121,13 @@ class Cells:
         if var in self.values:
             return self.values[var]
         return self.builder.emit(full_access("get", [var.aval]), (read(var),))
+
+    def _token(self, var: Any, primitive: Any) -> int:
+        if var not in self.taken:
+            raise errors.mutable_reference(primitive.name)
+        if var not in self.tokens:
+            self.tokens[var] = self.builder.input(value_type(var.aval))
+        return self.tokens[var]
 
     def _write(self, var: Any, number: int, read: Callable[[Any], int]) -> None:
         if var in self.values:

@@ -8,6 +8,10 @@ with the others in the second.
 NOTE [Repeated arrays]
 A broadcast of a smaller array (a mean in the shape of its operand, the zeros to which gradients are added) is
 recomputed in the second half: that is cheaper than keeping it in memory.
+
+NOTE [References on the cut]
+A reference is read and written in the second half: only a backward rule's accesses are in a graph that is cut, since
+those of the function itself were made when it was recorded.
 """
 
 from collections.abc import Sequence
@@ -16,6 +20,7 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
+from fgrad.jaxcore import is_reference
 from fgrad.passes.trim import TRIMMERS, Trimmed, trim
 
 
@@ -44,7 +49,7 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         if part is not None:
             writer.write_known(node, outs, part)
             writer.write_unknown(node, outs)
-        elif not late.isdisjoint(outs or node.inputs):
+        elif (node.op.effects and _accesses_reference(node)) or not late.isdisjoint(outs or node.inputs):
             writer.write_unknown(node, outs)
         else:
             writer.write_known(node, outs, Trimmed(node.op, range(len(node.inputs)), range(len(outs))))
@@ -56,7 +61,7 @@ def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[i
     late = set(unknown)
     early_parts: dict[int, Trimmed] = {}
     for position, (node, outs) in enumerate(graph.numbered()):
-        if late.isdisjoint(node.inputs):
+        if late.isdisjoint(node.inputs) and not (node.op.effects and _accesses_reference(node)):
             continue
         part = _early_part(node, late)
         late.update(outs)
@@ -64,6 +69,11 @@ def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[i
             early_parts[position] = part
             late.difference_update([outs[k] for k in part.outs])
     return late, early_parts
+
+
+def _accesses_reference(node: Node) -> bool:
+    """Whether a node with effects reads or writes a reference: see NOTE [References on the cut]."""
+    return any(map(is_reference, node.op.in_types))
 
 
 class _Writer:

@@ -52,7 +52,7 @@ from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
 from fgrad.record.origin import Call
-from fgrad.record.references import reference_call
+from fgrad.record.references import reference_call, with_references
 from fgrad.record.tracer import Tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -319,8 +319,11 @@ class Recording(TakesGraphs):
     # -- JAX's side ---------------------------------------------------------------------------------------------------
 
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], /) -> Any:
-        if primitive.name in THREADED and (primitive.name in MAKERS or any(is_reference(typeof(x)) for x in args)):
-            return reference_call(self, primitive, args, params)
+        if primitive.name in THREADED:
+            if getattr(params.get("jaxpr"), "consts", None):
+                args, params = with_references(args, params)
+            if primitive.name in MAKERS or any(is_reference(typeof(x)) for x in args):
+                return reference_call(self, primitive, args, params)
         if not self.records(args):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]

@@ -7,12 +7,14 @@ and written at once, with concrete values.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import fgrad.graph.discharge  # noqa: F401  (it defines the rules for references)
+import jax
+
+import fgrad.graph.backward_references  # noqa: F401  (it defines a rule for references, and so does what it imports)
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import MAKERS, threaded_call
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import Tracer as JaxTracer, is_reference, register_type, typeof
+from fgrad.jaxcore import Tracer as JaxTracer, is_inexact, is_reference, register_type, set_trace, typeof
 from fgrad.record import refusals
 
 
@@ -67,37 +69,119 @@ def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
     return cell
 
 
+def with_references(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """A call's arguments and parameters, the references that its function closes over being among the former."""
+    closed = params["jaxpr"]
+    if not any(is_reference(typeof(c)) for c in closed.consts):
+        return args, params
+    return [*closed.consts, *args], {**params, "jaxpr": closed.jaxpr}
+
+
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Record a call that creates, reads or writes references."""
     creates = primitive.name in MAKERS
     if recording.excluded and any(x is y for x in args for y in recording.excluded):
         raise errors.passed_and_closed_over()
-    if not creates and not recording.records(args) and not any(_own(recording, x) for x in args):
+    if not creates and not recording.records(args) and not any(is_own(recording, x) for x in args):
         return recording.outside(primitive, args, params)
     types = [typeof(x) for x in args]
-    type = primitive.abstract_eval(*types, **params)[0]
     threaded = threaded_call(primitive, params, types, args)
+    later = [args[i] for i in threaded.later]
+    tokens, args = _begun(recording, later, args) if later else ([], args)
     values = [_read(recording, x) if is_reference(t) else x for x, t in zip(args, types, strict=True)]
-    outs = recording.splice(threaded.graph, values, here(3))
+    outs = recording.splice(threaded.graph, [*values, *tokens], here(3))
+    if later:
+        outs = _ended(recording, later, outs)
     first = len(outs) - len(threaded.written)
     for i, value in zip(threaded.written, outs[first:], strict=True):
-        if _own(recording, args[i]):
+        if is_own(recording, args[i]):
             args[i].value = value
         else:
             recording.write_outside(args[i], value)
     if creates:
-        return _new_cell(recording, type, outs[0])
+        return _new_cell(recording, primitive.abstract_eval(*types, **params)[0], outs[0])
     return outs[:first] if primitive.multiple_results else outs[0]
 
 
-def _own(recording: Recording, reference: Any) -> bool:
+def is_own(recording: Recording, reference: Any) -> bool:
     return type(reference) is Cell and reference._trace is recording
 
 
 def _read(recording: Recording, reference: Any) -> Any:
     """The value in a reference."""
-    if not _own(recording, reference):
+    if not is_own(recording, reference):
         return recording.read_outside(reference)
     if not recording.open:
         raise refusals.leaked(reference)
     return reference.value
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# the two ends of NOTE [References in backward rules]
+
+
+def _begun(recording: Recording, references: Sequence[Any], args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The first tokens of references, and the arguments of the call."""
+    traced = [k for k, x in enumerate(args) if not is_reference(typeof(x)) and is_inexact(typeof(x))]
+    with set_trace(recording):
+        tokens, values = _begin(_outside(recording, references), [args[k] for k in traced])
+        new = iter(tokens)
+        tokens = [_zeros_in(r) if is_own(recording, r) else next(new) for r in references]
+    values = dict(zip(traced, values, strict=True))
+    return tokens, [values.get(k, x) for k, x in enumerate(args)]
+
+
+def _ended(recording: Recording, references: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    """The results of a call without its last tokens, with which the backward pass begins."""
+    first = len(outs) - len(references)
+    tokens = [x for r, x in zip(references, outs[first:], strict=True) if not is_own(recording, r)]
+    with set_trace(recording):
+        results = _end(_outside(recording, references), tokens, list(outs[:first]))
+        return results if len(tokens) == len(references) else _end_inside(results)
+
+
+def _outside(recording: Recording, references: Sequence[Any]) -> list[Any]:
+    return [r for r in references if not is_own(recording, r)]
+
+
+def _zeros_in(reference: Any) -> Any:
+    return jax.numpy.zeros(reference.aval.shape, reference.aval.dtype)
+
+
+@jax.custom_vjp
+def _begin(references: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
+    return [*map(_zeros_in, references)], values
+
+
+def _begin_bwd(references: list[Any], cts: Any) -> Any:
+    for reference, ct in zip(references, cts[0], strict=True):
+        reference[...] = ct
+    return None, cts[1]
+
+
+_begin.defvjp(lambda references, values: (_begin(references, values), references), _begin_bwd)
+
+
+@jax.custom_vjp
+def _end(references: list[Any], tokens: list[Any], outs: list[Any]) -> list[Any]:
+    return outs
+
+
+def _end_bwd(references: list[Any], cts: Any) -> Any:
+    return None, [reference[...] for reference in references], cts
+
+
+_end.defvjp(lambda references, tokens, outs: (outs, references), _end_bwd)
+
+
+@jax.custom_vjp
+def _end_inside(outs: list[Any]) -> list[Any]:
+    """For references that were created while recording: what they hold in the backward pass is not known."""
+    return outs
+
+
+def _end_inside_bwd(_: None, cts: Any) -> Any:
+    raise errors.mutable_reference("custom_vjp_call")
+
+
+_end_inside.defvjp(lambda outs: (outs, None), _end_inside_bwd)

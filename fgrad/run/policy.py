@@ -87,7 +87,7 @@ class Policy:
     outputs: int = 32
     #: the elements of the largest value of an operation that waits until somebody reads its result, see NOTE [Large
     #: operations wait]: below that its Python costs more than its pass through memory
-    deferred_size: float = 1 << 15
+    deferred_size: float = 1 << 16
     #: how many operations wait at most: from 16 on, one program of more of them is no faster (chains of sums and
     #: products of 2**20 numbers), and each takes XLA some 5 ms
     deferred_operations: int = 64

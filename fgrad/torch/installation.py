@@ -116,6 +116,12 @@ def _imported() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]
 
 
+def _rename(here: ModuleType, before: str, after: str) -> None:
+    """Change the package that the classes of tensors are from: opt_einsum, for one, asks it to choose a library."""
+    for each in (here.Tensor, here.nn.Parameter):
+        each.__module__ = each.__module__.replace(before, after, 1)
+
+
 def install() -> Installation:
     """Make ``import torch`` mean ``fgrad.torch`` from here on, in this process.
 
@@ -137,6 +143,7 @@ def install() -> Installation:
         )
     _finder.replaced = here.__spec__
     here.__name__ = _THERE
+    _rename(here, _HERE, _THERE)
     here.__spec__ = _spec(_THERE, here)
     sys.modules[_THERE] = here
     sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
@@ -152,4 +159,5 @@ def uninstall() -> None:
         del sys.modules[name]
     sys.meta_path.remove(_finder)  # type: ignore[arg-type]
     here.__name__ = _HERE
+    _rename(here, _THERE, _HERE)
     here.__spec__ = _finder.replaced

@@ -24,7 +24,7 @@ REFUSED = {
     "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
     "_C._distributed_c10d": "ProcessGroup Store",
     "_custom_ops": "custom_op impl impl_abstract",
-    "_dynamo": "OptimizedModule explain export",
+    "_dynamo": "explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
     "_functorch": "",
     "_functorch.deprecated": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
@@ -63,7 +63,7 @@ REFUSED = {
     "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
     "cuda.graphs": "CUDAGraph graph make_graphed_callables",
     "cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
-    "cuda.nvtx": "mark range range_end range_pop range_push range_start",
+    "cuda.nvtx": "mark range_end range_pop range_push range_start",
     "cuda.profiler": "profile start stop",
     "cuda.streams": "Event ExternalStream Stream",
     "distributed": "ProcessGroup Store TCPStore FileStore HashStore P2POp Work DeviceMesh init_process_group new_group "
@@ -152,7 +152,7 @@ REFUSED = {
     "utils.model_zoo": "load_url tqdm",
     "utils.mobile_optimizer": "optimize_for_mobile",
     "utils.module_tracker": "ModuleTracker",
-    "utils.tensorboard": "SummaryWriter",
+    "utils.tensorboard": "FileWriter RecordWriter SummaryWriter",
     "utils.weak": "",
     "xpu": "Event Stream current_device current_stream device get_device_capability get_device_name "
     "get_device_properties get_rng_state max_memory_allocated mem_get_info memory_allocated memory_reserved "
@@ -160,7 +160,7 @@ REFUSED = {
 }  # fmt: skip
 
 #: classes that are modules
-_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule", "OptimizedModule"))
+_MODULES = frozenset(("CheckpointWrapper", "FullyShardedDataParallel", "GraphModule"))
 
 
 class _Kind(type):

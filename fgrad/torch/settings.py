@@ -8,7 +8,7 @@ import os
 
 from attrs import define
 
-from fgrad.mutable.context.warning import warn, warn_once
+from fgrad.mutable.context.warning import once, warn
 from fgrad.run.policy import POLICIES, enforce
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
@@ -146,12 +146,12 @@ def set_warn_always(b: bool) -> None:
 
     Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
     """
-    warn_once.always = b
+    once.always = b
 
 
 def is_warn_always_enabled() -> bool:
     """Whether ``set_warn_always`` is on."""
-    return warn_once.always
+    return once.always
 
 
 def set_flush_denormal(mode: bool) -> bool:

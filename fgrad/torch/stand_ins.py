@@ -76,6 +76,13 @@ class _DecoratorContextManager:
         return type(self)()
 
 
+@contextmanager
+def _profiled_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A range of NVIDIA's profiler: libraries decorate functions with it as they are imported."""
+    raise refusal("torch.cuda.nvtx.range")
+    yield
+
+
 class _Group:
     """The group of all processes; there is none."""
 
@@ -128,6 +135,20 @@ def _hub_folder() -> str:
 def _transform(name: str) -> Any:
     """What ``torch.func`` has."""
     return getattr(importlib.import_module(HERE + "func"), name)
+
+
+#: names of ``torch._dynamo``, and the modules that have them
+_COMPILER = {
+    "OptimizedModule": "compiler.module",
+    **dict.fromkeys(("allow_in_graph", "assume_constant_result", "disable", "is_compiling", "reset"), "compiler"),
+}
+
+
+def _compiler(name: str) -> Any:
+    """What ``torch.compiler`` has, and the class of compiled modules."""
+    if name not in _COMPILER:
+        raise AttributeError(f"module 'torch._dynamo' has no attribute {name!r}")
+    return getattr(importlib.import_module(HERE + _COMPILER[name]), name)
 
 
 def _functional(name: str) -> Any:
@@ -190,9 +211,7 @@ WORKING: dict[str, dict[str, Any]] = {
     },
     "_C._nn": {"__getattr__": _functional, "_parse_to": _parse_to},
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
-    "_dynamo": {"disable": lambda fn=None, *args, **named: _same if fn is None else fn, "is_compiling": _never,
-                "assume_constant_result": _same, "mark_static_address": _none, "reset": _none, "allow_in_graph": _same,
-                "graph_break": _none, "mark_dynamic": _none},
+    "_dynamo": {"__getattr__": _compiler, "mark_static_address": _none, "graph_break": _none, "mark_dynamic": _none},
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": _Nothing},
     "_dynamo.utils": {"is_compile_supported": _never},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
@@ -226,6 +245,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "set_stream": _none,
         "stream": _Nothing,
     },
+    "cuda.nvtx": {"range": _profiled_range},
     "distributed": {
         "ReduceOp": ReduceOp,
         "GroupMember": _Group,
@@ -275,6 +295,7 @@ WORKING: dict[str, dict[str, Any]] = {
 
 #: modules with another name here
 ALIASES = {
+    "_dynamo.eval_frame": "compiler.module",
     "_ops": "ops.dispatcher",
     "_tensor": "_utils",
     "ao.quantization": "quantization",
@@ -288,6 +309,7 @@ ALIASES = {
     "nn.utils.clip_grad": "nn.utils",
     "nn.utils.convert_parameters": "nn.utils",
     "torch_version": "version",
+    "utils.tensorboard.writer": "utils.tensorboard",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
     "utils.data._utils.worker": "utils.data.workers",

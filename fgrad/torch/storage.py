@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fgrad.mutable.context.warning import first_time, warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.tensor.exported import address_of, in_order, is_resizable, over
 from fgrad.mutable.tensor.storage import Storage
@@ -35,8 +35,7 @@ _DEPRECATED = (
 
 def warn_of_types() -> None:
     """Warn once that typed storages are deprecated."""
-    if first_time(_DEPRECATED):
-        warn(_DEPRECATED)
+    warn_once(_DEPRECATED)
 
 
 class _Memory:

@@ -466,3 +466,75 @@ def test_a_block_that_is_recomputed_takes_references(wrap, checkpoint):
     same(f(x, ref), jnp.sum(jnp.sin(x) * x * 6.0))
     own = lambda x: f(x, jax.new_ref(x))  # noqa: E731
     same(wrap(fgrad.grad(own))(x), 2.0 * (jnp.cos(x) * x + jnp.sin(x)))
+
+
+# -- references in backward rules ------------------------------------------------------------------------------------
+
+
+@jax.custom_vjp
+def added_up(ref, x):
+    return x
+
+
+def _add_up(ref, ct):
+    ref[...] += ct
+    return None, ct
+
+
+added_up.defvjp(lambda ref, x: (x, ref), _add_up)
+
+
+@jax.custom_vjp
+def stored_at(ref, i, x):
+    return x
+
+
+def _store_at(residuals, ct):
+    ref, i = residuals
+    ref[i] = ct
+    return None, None, 2.0 * ct
+
+
+stored_at.defvjp(lambda ref, i, x: (x, (ref, i)), _store_at)
+
+
+def stored_in_scan(x, ref):
+    return lax.scan(lambda c, i: (stored_at(ref, i, jnp.sin(c)), None), x, jnp.arange(3))[0].sum()
+
+
+def added_in_loop(x, ref):
+    return lax.fori_loop(0, 3, lambda _, c: added_up(ref, jnp.sin(c)), x * jnp.ones((3, 1))).sum()
+
+
+def added_in_jit(x, ref):
+    return jax.jit(lambda x: jax.jit(lambda x: added_up(ref, x * jnp.ones((3, 1))))(x))(x).sum()
+
+
+def added_in_remat(x, ref):
+    block = jax.checkpoint(lambda x, ref: lax.scan(lambda c, _: (added_up(ref, c), c), x, None, length=2)[0])
+    return jnp.sum(jnp.sin(block(x * jnp.ones((3, 1)), ref)))
+
+
+def read_and_added_in_scan(x, ref):
+    """What the function itself reads is a constant, whatever the rules write."""
+
+    def body(c, _):
+        return added_up(ref, jnp.sin(c) * ref[...]), None
+
+    ref[...] += 1.0
+    return lax.scan(body, x * jnp.ones((3, 1)), None, length=2)[0].sum()
+
+
+IN_BACKWARD_RULES = [stored_in_scan, added_in_loop, added_in_jit, added_in_remat, read_and_added_in_scan]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("f", IN_BACKWARD_RULES, ids=lambda f: f.__name__)
+def test_a_backward_rule_writes_a_reference(f, wrap):
+    def pulled_back_twice(library, x):
+        ref = jax.new_ref(jnp.zeros((3, 3)))
+        out, pull_back = library.vjp(lambda x: f(x, ref), x)
+        return out, pull_back(1.0), pull_back(2.0), jax.ref.freeze(ref)
+
+    x = jnp.array([0.5, -1.5, 2.0])
+    same(wrap(lambda x: pulled_back_twice(fgrad, x))(x), jax.jit(lambda x: pulled_back_twice(jax, x))(x))

@@ -11,7 +11,7 @@ from jax import lax
 from fgrad.graph.graph import evaluate
 from fgrad.graph.op import Op
 from fgrad.jaxcore import primitive
-from fgrad.run.kernels import convolution
+from fgrad.run.kernels import columns, convolution
 from fgrad.run.kernels.kernel import kernel, kernel_as_xla
 from tests.run.test_kernels import graph_of
 
@@ -108,7 +108,8 @@ def image(*shape: int) -> np.ndarray:
 
 
 def test_results_in_several_blocks(monkeypatch):
-    monkeypatch.setattr(convolution, "BLOCK", 100)
+    for module in (columns, convolution):
+        monkeypatch.setattr(module, "BLOCK", 100)
     x = image(5, 4, 6, 6)
     assert_same(conv(), x, image(7, 4, 3, 3))  # columns
     assert_same(conv(), x, image(2, 4, 3, 3))  # what is added
@@ -124,11 +125,23 @@ def test_depthwise(channels):
         assert_same(conv(feature_group_count=channels, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
 
 
+@pytest.mark.parametrize("taps", [4, 17])  # with the groups as the last axis, and where they are
+def test_few_results_of_each_group(taps):
+    """As in the derivative of a depthwise convolution with respect to its kernel."""
+    x = image(2 * 6, 3, taps + 1, taps)
+    for outputs in (1, 2):
+        w = image(outputs * 6, 3, taps, taps)
+        assert_same(conv(batch_group_count=6), x, w)
+        assert_same(conv(batch_group_count=6, strides=(2, 1), rhs_dilation=(1, 2), padding=((2, 1), (taps, 0))), x, w)
+        assert_same(conv(batch_group_count=6, lhs_dilation=(2, 1), padding=((1, 0), (0, 1))), x, w)
+        assert_same(conv(feature_group_count=6), image(1, 18, taps, taps), w)
+
+
 def test_groups_in_several_blocks(monkeypatch):
     """Where a depthwise convolution has many results, it is a product of matrices, some groups at a time."""
     monkeypatch.setattr(convolution, "FEW", 0)
-    monkeypatch.setattr(convolution, "GROUPED_BLOCK", 2000)
-    monkeypatch.setattr(convolution, "BLOCK", 500)
+    monkeypatch.setattr(columns, "GROUPED_BLOCK", 2000)
+    monkeypatch.setattr(columns, "BLOCK", 500)
     x = image(2, 10, 6, 7)
     for outputs in (1, 2):
         w = image(outputs * 10, 1, 3, 2)
@@ -136,6 +149,21 @@ def test_groups_in_several_blocks(monkeypatch):
         assert_same(conv(feature_group_count=10), x, w[:, :, ::-1, ::-1])
         assert_same(conv(feature_group_count=10, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
     assert_same(conv(batch_group_count=5), image(5, 2, 6, 7), image(10, 2, 4, 5))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_results_in_parts(monkeypatch, threads):
+    """Parts of examples, groups, rows or features."""
+    for name, value in (("THREADS", threads), ("PART", 1), ("UNEVEN", 1)):
+        monkeypatch.setattr(convolution, name, value)
+    for shape in ((4, 12, 6, 7), (1, 12, 6, 7)):
+        x = image(*shape)
+        for groups in (1, 3, 12):
+            w = image(24, 12 // groups, 3, 2)
+            assert_same(conv(feature_group_count=groups), x, w)
+            assert_same(conv(feature_group_count=groups, strides=(2, 1), lhs_dilation=(1, 2)), x, w)
+    assert_same(conv(batch_group_count=3), image(3, 2, 6, 7), image(9, 2, 4, 5))
+    assert_same(conv(), image(1, 4, 6, 7), image(1, 4, 3, 3))  # cannot be cut
 
 
 def test_operands_as_they_lie_in_memory():

@@ -13,6 +13,7 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.interpreter import interpret
+from fgrad.run.kernels import elementwise
 from fgrad.run.kernels.kernel import TABLE, exact_kernel, kernel, kernel_as_xla
 from tests.rules.samples import Sample
 from tests.rules.test_rules import SAMPLES
@@ -92,6 +93,28 @@ def test_arithmetic_of_special_values(dtype):
         assert_same_bits(getattr(lax, name), values)
         if values.dtype.kind == "f":
             assert_same_bits(getattr(lax, name), 10 * numbers.standard_normal(400).astype(dtype))
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "logistic", "log1p", "erf"])
+def test_functions_of_special_values(name):
+    function = getattr(lax, name)
+    assert_same_bits(function, SPECIAL["float32"])
+    assert_same_bits(function, np.geomspace(1e-8, 50, 600, dtype="float32"))
+
+
+def test_large_arrays_are_computed_in_parts(monkeypatch):
+    """Along the axis that is outermost in memory, with the bits of the whole."""
+    x = np.random.default_rng(0).standard_normal((5, 6, 7)).astype("float32")
+    arrays = [x, x.transpose(2, 0, 1), x[:, ::-1], np.broadcast_to(x[:, :1], x.shape), x[:1, :1], x[0, 0, 0]]
+    for name in ("exp", "tanh"):
+        graph, _ = graph_of(getattr(lax, name), (x,))
+        found = kernel(graph.nodes[-1].op)
+        expected = [found.compute(x) for x in arrays]
+        with monkeypatch.context() as patch:
+            patch.setattr(elementwise, "THREADS", 3)
+            patch.setattr(elementwise, "PART", 1)
+            for x_, y in zip(arrays, expected, strict=True):
+                np.testing.assert_array_equal(found.compute(x_), y)
 
 
 @pytest.mark.parametrize("new", [*SPECIAL, "complex64", "complex128"])

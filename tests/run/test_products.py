@@ -1,14 +1,13 @@
 """Large products of matrices are computed in parts by several threads."""
 
-import os
 import warnings
 from contextvars import copy_context
 
 import numpy as np
 import pytest
 
-from fgrad.run.kernels import products
-from fgrad.run.kernels.products import PART, product_of
+from fgrad.run.kernels.helpers import PART
+from fgrad.run.kernels.products import product_of
 
 SIZES = [
     ((), 512, 128, 257),  # rows are cut
@@ -61,24 +60,3 @@ def test_an_error_of_a_helper_is_raised():
         x[-1] = np.inf
         y[0], y[1] = 1, -1
         product_of((), 512, 128, 256, 2)(x, y)
-
-
-def test_without_threads_the_caller_does_it_all(monkeypatch):
-    def submit(*_):
-        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-
-    monkeypatch.setattr(products._helpers, "submit", submit)
-    x, y = factors((), 512, 128, 256)
-    np.testing.assert_allclose(product_of((), 512, 128, 256, 2)(x, y), x @ y, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
-def test_a_forked_process_has_helpers_of_its_own():
-    x, y = factors((), 512, 128, 256)
-    product = product_of((), 512, 128, 256, 2)
-    expected = product(x, y)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if np.array_equal(product(x, y), expected) else 1)
-    assert os.waitpid(child, 0)[1] == 0

@@ -33,6 +33,16 @@ from torch import nn
 assert torch is ours and torch.__name__ == "torch" and torch.__version__ == "2.13.0" and torch.__file__
 assert F is ours.nn.functional and nn is ours.nn and SGD is ours.optim.SGD
 assert sys.modules["torch.nn"] is sys.modules["fgrad.torch.nn"] and nn.__spec__.name == "fgrad.torch.nn"
+assert torch.Tensor.__module__ == "torch" and nn.Parameter.__module__ == "torch.nn.parameter"
+import opt_einsum
+w, b = nn.Linear(3, 2).parameters()
+assert all(opt_einsum.contract("ij,i->j", *each).grad_fn for each in ((w, b), (w[:], b)))
+import io, pickle
+file = io.BytesIO()
+torch.save({"w": w, "class": torch.Tensor}, file)
+file.seek(0)
+for each in (torch.load(file, weights_only=False), pickle.loads(pickle.dumps({"w": w, "class": torch.Tensor}))):
+    assert torch.equal(each["w"], w) and type(each["w"]) is nn.Parameter and each["class"] is torch.Tensor
 assert importlib.util.find_spec("torch") is torch.__spec__ and torch.__spec__.name == "torch"
 assert importlib.util.find_spec("torch.nn").name in ("torch.nn", "fgrad.torch.nn")
 assert importlib.metadata.version("torch") == "2.13.0"
@@ -56,6 +66,7 @@ else:
 ours.install()
 ours.uninstall()
 assert (ours.__name__, ours.__spec__) == before
+assert ours.Tensor.__module__ == "fgrad.torch" and ours.nn.Parameter.__module__ == "fgrad.torch.nn.parameter"
 assert not any(name.partition(".")[0] in ("torch", "functorch") for name in sys.modules)
 with ours.install():
     import torch.fft

@@ -71,6 +71,27 @@ def test_what_a_few_lines_can_do():
         _ = torch.nothing
 
 
+def test_dynamos_names_are_the_compilers():
+    compiled = torch.compile(torch.nn.Linear(1, 1))
+    assert isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule)
+    assert isinstance(compiled, torch._dynamo.OptimizedModule)
+    assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.OptimizedModule)
+    assert torch._dynamo.disable is torch.compiler.disable and not torch._dynamo.is_compiling()
+    with pytest.raises(AttributeError, match="'torch._dynamo' has no attribute 'nothing'"):
+        _ = torch._dynamo.nothing
+
+
+def test_profiled_ranges_are_refused_when_they_are_entered():
+    nvtx = importlib.import_module("fgrad.torch.cuda.nvtx")
+
+    @nvtx.range("step")
+    def step():
+        """Never run."""
+
+    with pytest.raises(NotImplementedError, match=r"nvtx\.range: fgrad.torch has PyTorch's autograd"):
+        step()
+
+
 def test_tensors_as_one_flat_tensor():
     utils = importlib.import_module("fgrad.torch._utils")
     tensors = [torch.ones(2, 3), torch.zeros(4), torch.ones((), dtype=torch.int64), torch.full((1,), 2.0)]

@@ -33,6 +33,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "a module, copy": lambda torch, x: torch.nn.Linear(2, 1).to(copy=False),
     "type, float": lambda torch, x: x.type(float),
     "type, a number": lambda torch, x: x.type(3),
+    "type, Tensor": lambda torch, x: x.double().type(torch.Tensor),
+    "type, a subclass of Tensor": lambda torch, x: x.type(torch.nn.Parameter),
     "view, int": lambda torch, x: x.view(int).shape,
     "view, bool": lambda torch, x: x.view(bool).shape,
 }

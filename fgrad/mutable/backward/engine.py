@@ -29,6 +29,7 @@ from fgrad.mutable.backward.fused_backward import fusible_backward
 from fgrad.mutable.backward.run_hooks import post_hooks, pre_hooks, tensor_hooks
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.layout.geometry import mismatch
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.reduction import ADD, CAST
@@ -380,10 +381,20 @@ def call(node: Node, *grads: Any, **named: Any) -> Any:
     for i, grad in enumerate(grads):
         if grad is not None and not isinstance(grad, Tensor):
             raise TypeError(f"argument {i} is not a Variable")
+    for grad, type in zip(grads, node.out_types, strict=True):
+        if grad is not None:
+            shapes = grad._type.shape, type.shape
+            error = mismatch(*reversed(shapes) if isinstance(node, AccumulateGrad) else shapes)
+            if error is not None:
+                raise error
     if isinstance(node, AccumulateGrad):
         accumulate_grad(node.variable, grads[0])
         return ()
-    input_grads = node.apply(grads)
+    cast = [
+        grad if grad is None or grad._type.dtype is type.dtype else apply(CAST, (grad,), (type.dtype,))
+        for grad, type in zip(grads, node.out_types, strict=True)
+    ]
+    input_grads = node.apply(cast)
     return input_grads[0] if len(input_grads) == 1 else tuple(input_grads)
 
 

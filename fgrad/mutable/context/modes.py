@@ -359,7 +359,7 @@ class set_grad_enabled(Mode):
         modes.grad = self.mode
 
     def __repr__(self) -> str:
-        return f"set_grad_enabled(mode={self.mode})"
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
     def clone(self) -> "set_grad_enabled":
         return set_grad_enabled(self.mode)

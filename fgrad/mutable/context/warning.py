@@ -20,7 +20,7 @@ class _Once:
     issued: set[str] = field(factory=set)
 
 
-warn_once: _Once = _Once()
+once: _Once = _Once()
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -39,13 +39,19 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(WARNING.call(message), category, stacklevel=level)
 
 
+def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at its first occasion in the process, as PyTorch's ``TORCH_WARN_ONCE``."""
+    if first_time(message):
+        warn(message, category)
+
+
 def first_time(warning: str) -> bool:
     """Whether a once-only warning is due; marks it as given.
 
     Source: `torch.set_warn_always <https://docs.pytorch.org/docs/2.13/generated/torch.set_warn_always.html>`_.
     """
-    if warn_once.always:
+    if once.always:
         return True
-    fresh = warning not in warn_once.issued
-    warn_once.issued.add(warning)
+    fresh = warning not in once.issued
+    once.issued.add(warning)
     return fresh

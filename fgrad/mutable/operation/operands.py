@@ -96,19 +96,46 @@ _numbers: dict[Any, Any] = {}
 
 
 def number(x: Any) -> Any:
-    """A Python number as an array of 64 bits."""
+    """A Python number as an array of 64 bits.
+
+    Raises:
+      OverflowError: it is an integer that does not fit; see `with_unsigned`.
+    """
     key = (x.__class__, x) if x else (x.__class__, repr(x))
     array = _numbers.get(key)
     if array is None:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
-        try:
-            array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        except OverflowError:
-            raise OverflowError(f"{shown(x)} does not fit into 64 bits. Way out: a float, {shown(x)}.0") from None
+        array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
         if x == x:
             _numbers[key] = array
     return array
+
+
+def with_unsigned(operands: Sequence[Any], dtype: Dtype) -> tuple[Any, ...]:
+    """The operands without integers of 2**63 and more, which PyTorch takes as unsigned ones of 64 bits.
+
+    Where an operation is computed in a floating point ``dtype`` they are floats, else the signed integers of the same
+    bits.
+
+    Raises:
+      OverflowError: an integer fits neither type.
+    """
+    return tuple([_fitted(x, dtype) if x.__class__ is int else x for x in operands])
+
+
+def _fitted(x: int, dtype: Dtype) -> int | float:
+    if -(1 << 63) <= x < 1 << 63:
+        return x
+    check_64_bits(x)
+    return float(x) if dtype.is_floating_point or dtype.is_complex else x - (1 << 64)
+
+
+def check_64_bits(x: int) -> None:
+    """Raise PyTorch's error for an integer that fits 64 bits neither with a sign nor without."""
+    if not -(1 << 63) <= x < 1 << 64:
+        problem = "int too big to convert" if x > 0 else "can't convert negative int to unsigned"
+        raise OverflowError(f"{problem}\n\n{shown(x)} does not fit into 64 bits. Way out: a float, {shown(x)}.0")
 
 
 @define(eq=False)

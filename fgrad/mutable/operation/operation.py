@@ -24,7 +24,15 @@ from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.gradient_layouts import ColumnMajorGradients
 from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
-from fgrad.mutable.operation.operands import ArrayFunction, OperandType, array_type_of, half_of, number
+from fgrad.mutable.operation.operands import (
+    ArrayFunction,
+    OperandType,
+    array_type_of,
+    half_of,
+    number,
+    promoted,
+    with_unsigned,
+)
 from fgrad.mutable.operation.operation_node import (
     NOT_IMPLEMENTED,
     CheckedNode,
@@ -52,7 +60,8 @@ from fgrad.mutable.tensor.tensor import (
     new_tensor,
 )
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.types.dtypes import float32
+from fgrad.mutable.types.dtypes import bool_, float32, uint64
+from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
@@ -266,6 +275,18 @@ def _node_class(operation: Operation, types: tuple[OperandType, ...], params: tu
     return named(OperationNode if operation.gradients.refuse is None else CheckedNode, name)
 
 
+def without_wide_integers(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands, with integers of more than 63 bits in the type in which the operation is computed."""
+    types = [x._type if isinstance(x, Tensor) else x if x is None else x.__class__ for x in operands]
+    tensors = [type for type in types if isinstance(type, TensorType)]
+    promote = operation.computing.promote
+    if promote is None:
+        return with_unsigned(operands, tensors[0].dtype)
+    if promoted(tensors) is bool_:
+        promote_types(bool_, uint64)  # raises
+    return with_unsigned(operands, promote(types, operation.named(params)))
+
+
 # -- applying --------------------------------------------------------------------------------------------------------
 
 
@@ -313,7 +334,10 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
             types.append(None)
         else:
             types.append(x.__class__)
-            values.append(number(x))
+            try:
+                values.append(number(x))
+            except OverflowError:
+                return apply(operation, without_wide_integers(operation, operands, params), params)
     plan = operation.plans.get((tuple(types), params))
     if plan is None:
         try:

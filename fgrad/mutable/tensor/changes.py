@@ -11,8 +11,8 @@ compared again.
 - A write is noted after it is made, and nothing is called in between (NOTE [Signals]), or the note is in a ``finally``;
   so a comparison made in between is repeated.
 - A write to an unrelated tensor or module costs one more comparison.
-- Writes to a module whose ``__dict__`` has been accessed, and to objects of other classes, go unnoticed.  These are
-  compared before each call.
+- Writes to a module whose ``__dict__``, ``_parameters`` or ``_buffers`` has been accessed, and to objects of other
+  classes, go unnoticed.  These are compared before each call.
 """
 
 import functools
@@ -48,6 +48,10 @@ def noted(method: Callable[..., Any]) -> Callable[..., Any]:
 
     return write
 
+
+#: writes to a plain dict
+set_entry: Callable[..., Any] = noted(dict.__setitem__)
+pop_entry: Callable[..., Any] = noted(dict.pop)
 
 _WRITES = ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update")
 

@@ -7,7 +7,7 @@ from attrs import evolve
 from jax import numpy as jnp
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn, warn_once
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense, mismatch
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation
@@ -33,10 +33,10 @@ def kept_strides(tensor: Tensor) -> Ints | None:
     return ordered(((g.sizes, g.strides),), g.sizes)
 
 
-def warn_of_imaginary(source: Tensor, dtype: Dtype) -> None:
+def warn_of_imaginary(source: Dtype, dtype: Dtype) -> None:
     """Warn that elements lose their imaginary parts."""
-    if source._type.dtype.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
-        warn("Casting complex values to real discards the imaginary part", UserWarning)
+    if source.is_complex and not dtype.is_complex and dtype.numpy != np.bool_:
+        warn_once("Casting complex values to real discards the imaginary part", UserWarning)
 
 
 def _copy(array: Any, source: Any, *, shape: Ints, dtype: Dtype) -> Any:
@@ -64,7 +64,7 @@ COPY = Operation(
 
 def copied_into(tensor: Tensor, source: Tensor) -> Tensor:
     """Copy another tensor, broadcast and converted, into this one, and return this one."""
-    warn_of_imaginary(source, tensor._type.dtype)
+    warn_of_imaginary(source._type.dtype, tensor._type.dtype)
     if elsewhere.exist and source.device != tensor.device:
         source = source.to(tensor.device)
     return apply_inplace(COPY, (tensor, source), (tensor._type.shape, tensor._type.dtype))

@@ -36,6 +36,7 @@ from fgrad.mutable.operation.operation import (
     has_non_inference,
     node_of,
     note_origin,
+    without_wide_integers,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, zeros
 from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
@@ -148,7 +149,10 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         operands = (tensor, *LIFTED.call(operands[1:]))
     types, recorded, shared = _checked(operation, operands)
     plan = operation.planned(types, params, tensor._type)
-    value = _computed(plan, operands, shared)
+    try:
+        value = _computed(plan, operands, shared)
+    except OverflowError:
+        return apply_inplace(operation, without_wide_integers(operation, operands, params), params)
     source = visible(sys._getframe(2))
     # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
     keeps_history = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")

@@ -1,41 +1,29 @@
-"""Convolutions as matrix products: the elements that a window reads become a column.
+"""Kernels of convolutions.
 
-Along one spatial dimension, with stride ``s``, input dilation ``d``, kernel dilation ``r`` and low padding ``p``, the
-product ``x[j] w[k]`` is added to ``out[i]`` where ``i s + k r - p = j d`` (see ``rules/convolution.py``).
-
-NOTE [Phases]
-Input dilation puts zeros between the elements; multiplying these would take ``d`` times the work in each dimension.
-Instead the results are split into phases, ``i = a + q t`` with ``t = d / gcd(s, d)``: for all results of one phase the
-same taps of the kernel, ``k = b + l u`` with ``u = d / gcd(r, d)``, meet elements and not zeros.  Then
-
-    j = (a s + b r - p) / d  +  q (s t / d)  +  l (r u / d) ,
-
-which is a convolution of part of the kernel, without input dilation.  Transposed convolutions are computed like this,
-and so is the derivative of a strided convolution with respect to its input.
-
-NOTE [Columns]
-Apart from the product, the time goes into copying the columns.  They are copied in blocks that fit in the cache, along
-the longer axis: that of the results for small kernels, that of the kernel in the derivative with respect to a kernel.
-If there are fewer output features than input features, it is cheaper to multiply first and add the columns of the
-product at their positions in the result, as in the derivative of a network's first layer with respect to the image.  A
-depthwise convolution, in which each feature is read alone, is a loop over the taps.
+Of a phase (NOTE [Phases]) a matrix product with columns gives the results (NOTE [Columns]).  If there are fewer output
+features than input features, it is cheaper to multiply first and add the columns of the product at their positions in
+the result, as in the derivative of a network's first layer with respect to the image.  A depthwise convolution, in
+which each feature is read alone, is a loop over the taps, and its derivative with respect to the kernel one over the
+results.  Large convolutions are cut into parts of the results, and
+helpers compute these: NOTE [Helpers].
 """
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
-from numpy.lib.stride_tricks import as_strided
+from attrs import evolve, frozen
 
 from fgrad.graph.op import Op
+from fgrad.run.kernels.columns import BLOCK, Convolve, blocks_of, by_columns, reading
+from fgrad.run.kernels.helpers import PART, slices_of, together
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
-from fgrad.run.kernels.one_thread import on_one_thread
+from fgrad.run.kernels.one_thread import THREADS, on_one_thread
+from fgrad.run.kernels.phases import Along, Axis
 
-#: the elements of a block of columns, and of one with several groups, in which each product is smaller
-BLOCK, GROUPED_BLOCK = 1 << 19, 1 << 17
 #: a depthwise convolution is a loop over taps up to this many taps, and this many output features per input feature
 TAPS, MULTIPLE = 64, 4
 #: and for dtypes that BLAS multiplies, up to this many results: for more, BLAS takes less time
@@ -44,192 +32,186 @@ FEW = 256
 MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 #: extra nanoseconds per element and tap of a loop over taps, which a compiled program fuses
 TAP = 0.5
+#: an element of the columns, and a multiplication in a loop over taps, take as long as so many multiplications of BLAS
+COPIED, LOOPED = 8, 8
+#: a grouped convolution is a loop over its results if each group has at most so many; and from this many taps in a row
+#: on, the groups need not be the last axis
+RESULTS, LONG = 32, 16
+#: so many indices per part may be cut unevenly
+UNEVEN = 4
 
 
 @frozen
-class Axis:
-    """A convolution along one dimension."""
+class Sizes:
+    """What a convolution computes, or a part of it."""
 
-    size: int
-    taps: int
-    #: how many results there are
-    count: int
-    stride: int
-    low: int
-    input_dilation: int
-    dilation: int
-
-    def phases(self) -> "list[Phase]":
-        """The phases that read any elements."""
-        dilation = self.input_dilation
-        period, step = dilation // math.gcd(self.stride, dilation), dilation // math.gcd(self.dilation, dilation)
-        phases = []
-        for first, tap in itertools.product(range(min(period, self.count)), range(min(step, self.taps))):
-            start = first * self.stride + tap * self.dilation - self.low
-            if start % dilation == 0:
-                results, taps = slice(first, self.count, period), slice(tap, self.taps, step)
-                steps = self.stride * period // dilation, self.dilation * step // dilation
-                phases.append(Phase(results, taps, start // dilation, *steps))
-        return phases
-
-    def targets(self) -> list[tuple[slice, slice]]:
-        """For each tap of a convolution without stride, the elements it reads and the results it adds to."""
-        targets = []
-        dilation = self.input_dilation
-        for tap in range(self.taps):
-            shift = self.low - tap * self.dilation  # element j goes to result j * dilation + shift
-            first = max(0, -(shift // dilation))
-            last = max(first, min(self.size, -((shift - self.count) // dilation)))
-            start, end = first * dilation + shift, last * dilation + shift
-            targets.append((slice(first, last), slice(start, max(end, start), dilation)))
-        return targets
+    #: examples, groups, and the input and output features of each group
+    n: int
+    groups: int
+    features: int
+    outputs: int
+    #: along the dimensions
+    sizes: tuple[int, ...]
+    dtype: np.dtype
 
 
-@frozen
-class Phase:
-    """The results of one phase along one dimension, and their taps: see NOTE [Phases].
-
-    The first result reads the element ``start`` at the first tap.  Neighbouring results read elements ``stride`` apart,
-    and neighbouring taps elements ``dilation`` apart.
-    """
-
-    results: slice
-    tap_slice: slice
-    start: int
-    stride: int
-    dilation: int
-
-    @property
-    def count(self) -> int:
-        return len(range(self.results.start, self.results.stop, self.results.step))
-
-    @property
-    def taps(self) -> int:
-        return len(range(self.tap_slice.start, self.tap_slice.stop, self.tap_slice.step))
-
-    @property
-    def end(self) -> int:
-        """One beyond the last element that is read."""
-        return self.start + (self.count - 1) * self.stride + (self.taps - 1) * self.dilation + 1
+#: computes a phase
+ForPhase = Callable[[Sizes, Along], Convolve]
 
 
-#: from ``x[n, g, c, ...]`` and ``w[g, o, c, ...]`` to the results ``[n, g, o, ...]``
-Convolve = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def _read(x: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
-    """The elements that a phase reads along the last axes of ``x``, with zeros beyond the edges."""
-    sizes = x.shape[-len(along) :]
-    source = x[(..., *[slice(max(p.start, 0), max(p.end, 0)) for p in along])]
-    if all(p.start >= 0 and p.end <= n for p, n in zip(along, sizes, strict=True)):
-        return source
-    padded = np.zeros((*x.shape[: -len(along)], *[p.end - p.start for p in along]), x.dtype)
-    starts = [max(-p.start, 0) for p in along]
-    inside = [slice(start, start + n) for start, n in zip(starts, source.shape[-len(along) :], strict=True)]
-    padded[(..., *inside)] = source
-    return padded
-
-
-def _windows(x: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
-    """A view with two axes for each one read: first those of the results, then those of the taps."""
-    outer, steps = x.ndim - len(along), x.strides[-len(along) :]
-    results = [n * p.stride for n, p in zip(steps, along, strict=True)]
-    taps = [n * p.dilation for n, p in zip(steps, along, strict=True)]
-    shape = (*x.shape[:outer], *[p.count for p in along], *[p.taps for p in along])
-    return as_strided(x, shape, (*x.strides[:outer], *results, *taps), writeable=False)
-
-
-def _blocks(n: int, size: int, limit: int) -> Iterator[slice]:
-    """Slices of an axis of length ``n``, of at most ``limit`` elements if each index has ``size``."""
-    length = min(n, max(1, limit // size))
-    return (slice(first, min(first + length, n)) for first in range(0, n, length))
-
-
-def _by_columns(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
-    windows, dims = _windows(_read(x, along), along), len(along)
-    n, groups, outputs = windows.shape[0], *w.shape[:2]
-    matrix = np.ascontiguousarray(w.reshape(groups, outputs, -1))  # BLAS takes no negative strides
-    counts, width = windows.shape[3 : 3 + dims], matrix.shape[2]
-    results, taps = range(3, 3 + dims), range(3 + dims, 3 + 2 * dims)
-    as_rows = along[-1].count < along[-1].taps
-    order = (1, 0, *results, 2, *taps) if as_rows else (1, 2, *taps, 0, *results)
-
-    def product(group: slice, block: slice) -> np.ndarray:
-        part = windows[block, group].transpose(order)
-        size = part.shape[0]
-        columns = part.reshape(size, -1, width).swapaxes(1, 2) if as_rows else part.reshape(size, width, -1)
-        return (matrix[group] @ columns).reshape(size, outputs, -1, *counts)
-
-    # a call per block frees its columns before the next ones are allocated, which reuse their memory
-    size = width * math.prod(counts)
-    out = np.empty((groups, outputs, n, *counts), x.dtype)
-    for group in _blocks(groups, n * size, GROUPED_BLOCK):
-        for block in _blocks(n, (group.stop - group.start) * size, BLOCK):
-            out[group, :, block] = product(group, block)
-    return np.moveaxis(out, 2, 0)
+def _columns(sizes: Sizes, along: Along) -> Convolve:
+    return by_columns((sizes.n, sizes.groups, sizes.features), sizes.outputs, sizes.sizes, along, sizes.dtype)
 
 
 def _by_adding(axes: Sequence[Axis]) -> Convolve:
-    """Multiply first and add afterwards, without stride: see NOTE [Columns]."""
-    dims, counts, targets = len(axes), [axis.count for axis in axes], [axis.targets() for axis in axes]
+    """Multiply first and add afterwards, to zeros, without stride."""
+    dims, targets = len(axes), [axis.targets() for axis in axes]
 
-    def convolve(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
         n, (groups, outputs) = x.shape[0], w.shape[:2]
         # a reversed kernel, as in derivatives, is read in memory order to avoid a copy
         backwards = [step < 0 for step in w.strides[3:]]
         w = w[(..., *[slice(None, None, -1) if back else slice(None) for back in backwards])]
         in_order = [steps[::-1] if back else steps for steps, back in zip(targets, backwards, strict=True)]
         matrix = np.moveaxis(w, 2, -1).reshape(groups, -1, w.shape[2])
-        out = np.zeros((groups, outputs, n, *counts), x.dtype)
-        for block in _blocks(n, groups * matrix.shape[1] * math.prod(x.shape[3:]), BLOCK):
+        sums = out.transpose(1, 2, 0, *range(3, 3 + dims))
+        for block in blocks_of(n, n * groups * matrix.shape[1] * math.prod(x.shape[3:]), BLOCK):
             part = x[block].transpose(1, 2, 0, *range(3, 3 + dims))
             product = matrix @ part.reshape(groups, x.shape[2], -1)
             product = product.reshape(groups, outputs, *w.shape[3:], *part.shape[2:])
             for offset in itertools.product(*map(range, w.shape[3:])):
                 read, into = zip(*[steps[i] for steps, i in zip(in_order, offset, strict=True)], strict=True)
                 every = slice(None)
-                out[(every, every, block, *into)] += product[(every, every, *offset, every, *read)]
-        return np.moveaxis(out, 2, 0)
+                sums[(every, every, block, *into)] += product[(every, every, *offset, every, *read)]
 
     return convolve
 
 
-def _by_taps(x: np.ndarray, w: np.ndarray, along: Sequence[Phase]) -> np.ndarray:
+def _taps(sizes: Sizes, along: Along) -> Convolve:
     """A loop over the taps, for one feature per group."""
-    read, taps, dims, groups = _read(x[:, :, 0], along), w[:, :, 0], len(along), x.shape[1]
-    # the last axis is the longer of the groups and the last dimension
-    groups_last = along[-1].count < groups
-    if groups_last:
-        read, taps = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (taps, 0)))
-    read = np.expand_dims(read, 1 if groups_last else 2)
-    total = term = None
-    for offset in itertools.product(*[range(p.taps) for p in along]):
-        starts = [i * p.dilation for i, p in zip(offset, along, strict=True)]
-        position = [slice(i, i + (p.count - 1) * p.stride + 1, p.stride) for i, p in zip(starts, along, strict=True)]
+    groups, dims = sizes.groups, len(along)
+    read_of = reading((sizes.n, groups), sizes.sizes, along, sizes.dtype)
+    offsets = [
+        (
+            offset,
+            [
+                slice(i * p.dilation, i * p.dilation + (p.count - 1) * p.stride + 1, p.stride)
+                for i, p in zip(offset, along, strict=True)
+            ],
+        )
+        for offset in itertools.product(*[range(p.taps) for p in along])
+    ]
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        read, taps = read_of(x[:, :, 0]), w[:, :, 0]
+        groups_last = out.strides[1] < out.strides[-1]
         if groups_last:
-            part, factor = read[(slice(None), slice(None), *position)], taps[(slice(None), *offset)]
-            factor = factor.reshape(-1, *[1] * dims, groups)
-        else:
-            part, factor = read[(..., *position)], taps[(..., *offset)].reshape(groups, -1, *[1] * dims)
-        if total is None:
-            total = part * factor
-            term = np.empty_like(total)
-        else:
-            total += np.multiply(part, factor, out=term)
-    assert total is not None
-    return np.moveaxis(total, -1, 1) if groups_last else total
+            read, taps = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (taps, 0)))
+            out = np.moveaxis(out, 1, -1)
+        read = np.expand_dims(read, 1 if groups_last else 2)
+        term = None
+        for offset, position in offsets:
+            if groups_last:
+                part, factor = read[(slice(None), slice(None), *position)], taps[(slice(None), *offset)]
+                factor = factor.reshape(-1, *[1] * dims, groups)
+            else:
+                part, factor = read[(..., *position)], taps[(..., *offset)].reshape(groups, -1, *[1] * dims)
+            if term is None:
+                np.multiply(part, factor, out=out)
+                term = np.empty_like(out)
+            else:
+                out += np.multiply(part, factor, out=term)
+
+    return convolve
 
 
-def _in_phases(convolve: Callable[..., np.ndarray], parts: Sequence[Sequence[Phase]], shape: Sequence[int]) -> Convolve:
-    """Phase by phase, into results of this shape."""
+def _results(sizes: Sizes, along: Along) -> Convolve:
+    """A loop over the results, for few of them in each group."""
+    read_of = reading((sizes.n, sizes.groups, sizes.features), sizes.sizes, along, sizes.dtype)
+    inner = "xyzuvw"[: len(along)]
+    groups_last = along[-1].taps < LONG
+    subscripts = f"nc{inner}g,oc{inner}g->ngo" if groups_last else f"ngc{inner},goc{inner}->ngo"
+    windows = [
+        (
+            result,
+            [
+                slice(i * p.stride, i * p.stride + (p.taps - 1) * p.dilation + 1, p.dilation)
+                for i, p in zip(result, along, strict=True)
+            ],
+        )
+        for result in itertools.product(*[range(p.count) for p in along])
+    ]
 
-    def compute(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        out = np.zeros(shape, x.dtype)
-        for part in parts:
-            out[(..., *[p.results for p in part])] = convolve(x, w[(..., *[p.tap_slice for p in part])], part)
-        return out
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        read = read_of(x)
+        every: tuple[slice, ...] = (slice(None),) * 3
+        if groups_last:
+            read, w = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (w, 0)))
+            every = every[1:]
+        for result, window in windows:
+            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *result)])
 
-    return compute
+    return convolve
+
+
+def _in_phases(of: ForPhase, sizes: Sizes, phases: Sequence[Along], whole: bool) -> Convolve:
+    """Phase by phase; ``whole`` if the only one gives all results."""
+    if whole:
+        return of(sizes, phases[0])
+    steps = [
+        (of(sizes, p), (..., *[axis.tap_slice for axis in p]), (..., *[axis.results for axis in p])) for p in phases
+    ]
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        for step, taps, results in steps:
+            step(x, w[taps], out[results])
+
+    return convolve
+
+
+_EVERY = slice(None)
+
+
+def _in_parts(
+    sizes: Sizes, most: int, of: Callable[[Sizes, Sequence[Along]], Convolve], phases: Sequence[Along], rows: bool
+) -> Convolve:
+    """Cut a convolution in at most so many parts: along the axis that gives the most of them.
+
+    Parts of examples or of groups read different elements; parts of rows nearly so, if ``rows`` can be cut; of parts of
+    the features, each reads all elements.
+    """
+    row_ways = min([_ways(p[0].count, most) for p in phases], default=1) if rows else 1
+    ways = [_ways(sizes.n, most), _ways(sizes.groups, most), row_ways, _ways(sizes.outputs, most)]
+    count = max(ways)
+    if count < 2:
+        return of(sizes, phases)
+    axis = ways.index(count)
+    if axis == 2:
+        cut = [slices_of(p[0].count, count) for p in phases]
+        among = [[(p[0].among(s[k]), *p[1:]) for p, s in zip(phases, cut, strict=True)] for k in range(count)]
+        return _parts([(_EVERY, _EVERY, _EVERY, of(sizes, some)) for some in among])
+    name = ("n", "groups", "", "outputs")[axis]
+    slices = slices_of(getattr(sizes, name), count)
+    parts = [of(evolve(sizes, **{name: s.stop - s.start}), phases) for s in slices]
+    if axis == 0:
+        return _parts([((s, _EVERY), _EVERY, (s, _EVERY), part) for s, part in zip(slices, parts, strict=True)])
+    if axis == 1:
+        return _parts([((_EVERY, s), s, (_EVERY, s), part) for s, part in zip(slices, parts, strict=True)])
+    return _parts([(_EVERY, (_EVERY, s), (_EVERY, _EVERY, s), part) for s, part in zip(slices, parts, strict=True)])
+
+
+def _ways(length: int, most: int) -> int:
+    """In how many parts of about the same length an axis can be cut."""
+    return next((k for k in range(most, 1, -1) if length % k == 0 or length >= UNEVEN * k), 1)
+
+
+def _parts(parts: Sequence[tuple[Any, Any, Any, Convolve]]) -> Convolve:
+    """Computations of parts, each with what it reads of the elements and of the kernel, and what it writes."""
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        together([partial(part, x[of_x], w[of_w], out[of_out]) for of_x, of_w, of_out, part in parts])
+
+    return convolve
 
 
 def _convolution(op: Op) -> Kernel | None:
@@ -250,37 +232,55 @@ def _convolution(op: Op) -> Kernel | None:
     strides, pads, input_dilations, dilations = (params[name] for name in names)
     lows = [low for low, _ in pads]
     axes = [Axis(*a) for a in zip(sizes, taps, shape[2:], strides, lows, input_dilations, dilations, strict=True)]
-    parts = list(itertools.product(*[axis.phases() for axis in axes]))
+    phases = list(itertools.product(*[axis.phases() for axis in axes]))
     # compare the elements copied: the columns, and the kernel if its layout requires a copy
     transposed = w_spec[0] > w_spec[1]
-    read = sum([math.prod([p.taps * p.count for p in part]) for part in parts]) * width * groups * n // batches
+    read = sum([math.prod([p.taps * p.count for p in along]) for along in phases]) * width * groups * n // batches
     added = math.prod(taps + sizes) * outputs * n // batches
-    cost = COLUMN * read + PHASE * (len(parts) - 1)
+    cost = COLUMN * read + PHASE * (len(phases) - 1)
     depthwise = width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= TAPS
     by_taps = depthwise and (dtype not in FLOATS or math.prod(shape[2:]) <= FEW)
+    dims = len(axes)
+    multiplications = read * outputs // groups
+    whole = all(axis.input_dilation == 1 for axis in axes)
+    complete = whole or sum([math.prod([p.count for p in along]) for along in phases]) == math.prod(shape[2:])
+    part = Sizes(n // batches, groups, width, outputs // groups, tuple(sizes), dtype)
+    # the order in memory of ``out[n, g, o, ...]``
+    memory = (1, 2, 0, *range(3, 3 + dims))
     if by_taps:
-        convolve = _in_phases(_by_taps, parts, (n // batches, *w_shape[:2], *shape[2:]))
-        cost = TAP * read * outputs / groups
+        most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
+        convolve = _in_parts(part, most, lambda part, _: _in_phases(_taps, part, phases, whole), phases, rows=False)
+        memory = (0, 2, *range(3, 3 + dims), 1) if shape[-1] < groups else tuple(range(3 + dims))
+    elif groups > 1 and not depthwise and n // batches * (outputs // groups) * math.prod(shape[2:]) <= RESULTS:
+        most = min(THREADS, LOOPED * multiplications // PART)
+        convolve = _in_parts(part, most, lambda part, _: _in_phases(_results, part, phases, whole), phases, rows=False)
     elif (
         not depthwise
         and set(strides) == {1}
         and added + w_type.size * (not transposed) < read + w_type.size * transposed
     ):
-        convolve, cost = _by_adding(axes), COLUMN * added
+        adding, complete, cost = _by_adding(axes), False, COLUMN * added
+        most = min(THREADS, (multiplications + COPIED * added) // PART)
+        convolve = _in_parts(part, most, lambda *_: adding, phases, rows=False)
     else:
-        convolve = _in_phases(_by_columns, parts, (n // batches, *w_shape[:2], *shape[2:]))
-        if set(input_dilations) == {1}:
-            convolve = lambda x, w: _by_columns(x, w, parts[0])  # noqa: E731
+        most = min(THREADS, (multiplications + COPIED * read) // PART)
+        of = lambda part, some: _in_phases(_columns, part, some, whole and some is phases)  # noqa: E731
+        convolve = _in_parts(part, most, of, phases, rows=True)
+    out_shape = (n // batches, *w_shape[:2], *shape[2:])
+    new = np.empty if complete else np.zeros
+    in_memory, back = [out_shape[axis] for axis in memory], np.argsort(memory)
     order = np.argsort(out_spec)
 
     def compute(x: Any, w: Any) -> Any:
         x = x.transpose(x_spec).reshape(x_shape)
         if batches > 1:
             x = x.swapaxes(0, 1)
-        return convolve(x, w.transpose(w_spec).reshape(w_shape)).reshape(shape).transpose(order)
+        out = new(in_memory, dtype).transpose(back)
+        convolve(x, w.transpose(w_spec).reshape(w_shape), out)
+        return out.reshape(shape).transpose(order)
 
     if dtype not in FLOATS and dtype.kind != "c":
-        cost = MULTIPLICATION * read * outputs / groups
+        cost = MULTIPLICATION * multiplications
     elif groups > 1 and not by_taps:
         cost = 0  # XLA copies the columns too
     compute = on_one_thread(compute)

@@ -7,6 +7,7 @@ nearly always the nearest number, and it is PyTorch's more often than that of XL
 compiled program.  PyTorch computes the logistic function and the inverse root in single precision, and so do we.
 """
 
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import scipy
 
 from fgrad.graph.op import Op
+from fgrad.run.kernels.helpers import slices_of, together
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -33,6 +35,7 @@ from fgrad.run.kernels.kernel import (
     flushing,
     same,
 )
+from fgrad.run.kernels.one_thread import THREADS
 
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
 _BITS = INTEGERS | {BOOL}
@@ -64,8 +67,32 @@ def _all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
 
 def _function(compute: Compute, dtype: np.dtype, excess: float = FUNCTION) -> Entry:
     """A function whose last bits may differ; XLA flushes its results, but not always its operands."""
+    compute = _in_parts(compute)
     kernel = Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
     return lambda op: kernel if all(t.dtype == dtype for t in op.in_types) else None
+
+
+def _in_parts(function: Compute) -> Compute:
+    """A function that computes large arrays in parts, if it has one operand: see NOTE [Helpers]."""
+
+    def compute(*xs: Any) -> Any:
+        x = xs[0]
+        count = min(THREADS, x.size // PART)
+        if count < 2 or len(xs) > 1:
+            return function(*xs)
+        outermost = max(range(x.ndim), key=lambda axis: abs(x.strides[axis]))
+        if x.shape[outermost] < count:
+            return function(x)
+        out = np.empty_like(x)
+
+        def part(position: tuple[slice, ...]) -> None:
+            out[position] = function(x[position])
+
+        before = (slice(None),) * outermost
+        together([partial(part, (*before, s)) for s in slices_of(x.shape[outermost], count)])
+        return out
+
+    return compute
 
 
 def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
@@ -102,6 +129,15 @@ def _lesser(x: Any, y: Any) -> Any:
 
 def _logistic(x: Any) -> Any:
     return 1 / (1 + np.exp(-x.astype(np.float64)).astype(_SINGLE))
+
+
+def _tanh(x: Any) -> Any:
+    """In double precision; for large arrays by ``exp``, which takes NumPy a third of the time of its ``tanh``."""
+    y = x.astype(np.float64)
+    if x.size < _FEW:
+        return np.tanh(y).astype(_SINGLE)
+    y = -2 / (np.exp(y + y) + 1) + 1
+    return np.where(np.abs(x) < _LINEAR, x, y.astype(_SINGLE))
 
 
 def _integer_pow(op: Op) -> Kernel | None:
@@ -157,6 +193,12 @@ def _select(op: Op) -> Kernel | None:
     return same(lambda which, no, yes: _chosen(which, no, yes, bits), MOVED, elementwise=True)
 
 
+#: the elements of a part of a function
+PART = 1 << 14
+#: fewer elements NumPy's ``tanh`` computes faster
+_FEW = 1 << 9
+#: the hyperbolic tangent of smaller numbers is the number, in single precision
+_LINEAR = np.float32(1e-4)
 #: from this many elements on, five bitwise operations are faster than NumPy's ``where``, which branches per element
 _MANY = 1 << 12
 
@@ -167,6 +209,8 @@ def _chosen(which: Any, no: Any, yes: Any, bits: str) -> Any:
     dtype, no, yes = no.dtype, no.view(bits), yes.view(bits)
     return (no ^ ((yes ^ no) & -which.astype(bits))).view(dtype)
 
+
+_TANH_SINGLE, _TANH_DOUBLE = _function(_tanh, _SINGLE), _function(np.tanh, _DOUBLE)
 
 ELEMENTWISE: dict[str, Entry] = {
     "abs": _exact(np.abs, REALS),
@@ -222,7 +266,7 @@ ELEMENTWISE: dict[str, Entry] = {
     "square": _arithmetic(np.square, REALS),
     "sub": _arithmetic(np.subtract, REALS),
     "tan": _by_double(np.tan, SLOW_FUNCTION),
-    "tanh": _in_both(np.tanh),
+    "tanh": lambda op: _TANH_DOUBLE(op) or _TANH_SINGLE(op),
     "xor": _exact(np.bitwise_xor, _BITS),
 }
 TABLE.update(ELEMENTWISE)

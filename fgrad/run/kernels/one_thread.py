@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.run.kernels.blas_buffers import touch
 from fgrad.run.kernels.kernel import Compute
 
 #: the names, in various builds of OpenBLAS, of the functions that get and set the number of threads
@@ -40,12 +41,19 @@ def threads_of(module: Any) -> tuple[Callable[[], int], Callable[[int], Any]] | 
     return None if names is None else (getattr(library, names[0]), getattr(library, names[1]))
 
 
+_numpy = threads_of(getattr(np.linalg, "_umath_linalg", None))
+#: how many threads NumPy's BLAS started with; 1 if we cannot set it
+THREADS: int = 1 if _numpy is None else _numpy[0]()
+
+
 def on_one_thread(compute: Compute, module: Any = None) -> Compute:
     """A computation with the BLAS of NumPy, or that of another extension module, on one thread."""
-    functions = threads_of(getattr(np.linalg, "_umath_linalg", None) if module is None else module)
+    functions = _numpy if module is None else threads_of(module)
     if functions is None:
         return compute
     get, put = functions
+    if module is None:
+        _touch_buffers()
 
     def alone(*args: Any) -> Any:
         before = get()
@@ -58,3 +66,9 @@ def on_one_thread(compute: Compute, module: Any = None) -> Compute:
             put(before)
 
     return alone
+
+
+@cache
+def _touch_buffers() -> None:
+    if _numpy is not None:
+        touch(*_numpy)

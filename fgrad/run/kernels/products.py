@@ -2,17 +2,13 @@
 
 NOTE [Products in parts]
 BLAS has one thread while it computes for us (NOTE [One thread for BLAS]), which would leave other processors idle.  So
-a large product is split along its rows or columns: this thread computes one part, and helper threads, which sleep in
-between, the others.  The split depends only on the shape and on the number of threads that BLAS started with, so equal
-factors give equal bits.  After an interrupt the helpers finish on arrays that nobody reads.
+a large product is split along its rows or columns, and helpers compute the parts: NOTE [Helpers].  The split depends
+only on the shape and on the number of threads that BLAS started with, so equal factors give equal bits.
 """
 
 import math
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from itertools import pairwise
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -20,18 +16,12 @@ import numpy as np
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
+from fgrad.run.kernels.helpers import PART, slices_of, together
 from fgrad.run.kernels.kernel import FLOATS, TABLE, Compute, Entry, Kernel, flushing
-from fgrad.run.kernels.one_thread import on_one_thread, threads_of
+from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 
 #: OpenBLAS uses several threads for products of more multiplications than these
 THREADED, THREADED_WITH_VECTOR = 1 << 18, 9216
-#: the multiplications of a part: ten times as long as it takes to wake a helper
-PART = 1 << 22
-
-_blas = threads_of(np.linalg._umath_linalg)  # type: ignore[attr-defined]
-#: how many threads BLAS started with; 1 if we cannot set it
-THREADS: int = 1 if _blas is None else _blas[0]()
-
 Product = Callable[[Any, Any], Any]
 
 
@@ -68,9 +58,7 @@ def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, thre
         count = min(count, batch[0])
     if count < 2:
         return np.matmul
-    length = batch[0] if batch else max(rows, columns)
-    bounds = [length * k // count for k in range(count + 1)]
-    slices = [slice(*ends) for ends in pairwise(bounds)]
+    slices = slices_of(batch[0] if batch else max(rows, columns), count)
 
     def in_parts(x: Any, y: Any) -> Any:
         out = np.empty((*batch, rows, columns), x.dtype)
@@ -80,35 +68,10 @@ def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, thre
             parts = [(x[s], y, out[s]) for s in slices]
         else:
             parts = [(x, y[:, s], out[:, s]) for s in slices]
-        waits = [_submit(*part) for part in parts[1:]]
-        np.matmul(*parts[0])
-        for wait in waits:
-            wait()
+        together([partial(np.matmul, *part) for part in parts])
         return out
 
     return in_parts
-
-
-def _submit(x: Any, y: Any, out: Any) -> Callable[[], Any]:
-    """Have a helper multiply, under this thread's NumPy error state; returns a function that waits for it."""
-    try:
-        return _helpers.submit(copy_context().run, np.matmul, x, y, out).result
-    except RuntimeError:  # the interpreter is exiting, or the system is out of threads
-        np.matmul(x, y, out)
-        return lambda: None
-
-
-_helpers: ThreadPoolExecutor
-
-
-def _start_helpers() -> None:
-    global _helpers
-    _helpers = ThreadPoolExecutor(max(THREADS - 1, 1), "fgrad multiplies")
-
-
-_start_helpers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_helpers)  # a forked process has only the forking thread
 
 
 def _is_threaded(rows: int, inner: int, columns: int) -> bool:

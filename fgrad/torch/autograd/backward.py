@@ -1,7 +1,7 @@
 """``backward`` and ``grad``: checks of roots and targets, and calls of the engine."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,13 +59,21 @@ def checked_roots(tensors: Any) -> list[Any]:
     return roots
 
 
-def checked_targets(tensors: Any) -> list[Any]:
-    """The tensors whose gradients are wanted.
+def checked_targets(tensors: Any, who: str) -> list[Any]:
+    """The tensors whose gradients are wanted; of a dict, its values.
 
     Raises:
-      RuntimeError: one is not a tensor.
+      RuntimeError: there are none, or one is not a tensor.
+      TypeError: a mapping that is not a dict.
     """
-    targets = _listed(tensors)
+    if isinstance(tensors, Mapping) and type(tensors) is not dict:
+        raise TypeError(
+            f"`inputs` argument to `{who}()` must be a dict, not {type(tensors).__name__}. Other Mapping types are not "
+            "supported."
+        )
+    targets = list(tensors.values()) if type(tensors) is dict else _listed(tensors)
+    if not targets:
+        raise RuntimeError(f"`inputs` argument to `{who}()` cannot be empty.")
     for target in targets:
         if not isinstance(target, Tensor | GradientEdge):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type_name(target)}")
@@ -175,7 +183,7 @@ def backward(
       grad_tensors: the initial gradient of each; None stands for 1 where a tensor has one element.
       retain_graph: keep the saved tensors for another backward; defaults to ``create_graph``.
       create_graph: record backward too, so that the gradients can be differentiated.
-      inputs: accumulate into these only.
+      inputs: accumulate into these only; a tensor, gradient edge, sequence or dict of them.
 
     Raises:
       RuntimeError: a tensor does not require grad, or is not a scalar and has no initial gradient; the graph was freed;
@@ -198,9 +206,7 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    targets = None if inputs is None else checked_targets(inputs)
-    if targets is not None and not targets:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    targets = None if inputs is None else checked_targets(inputs, "backward")
     outputs = checked_roots(tensors)
     grads = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)[: len(outputs)]
     if len(grads) != len(outputs):
@@ -246,11 +252,13 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """The gradients of outputs with respect to inputs, which may be tensors anywhere in the graph.
 
+    Returns a tuple, or of a dict of inputs a dict with the same keys.
+
     Arguments:
-      outputs, inputs: tensors, gradient edges, or sequences of them.
+      outputs, inputs: tensors, gradient edges, or sequences of them; ``inputs`` may also be a dict of tensors.
       grad_outputs: the initial gradient of each output.
       retain_graph, create_graph: as in ``backward``.
       only_inputs: has no effect.
@@ -276,9 +284,7 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     allow = bool(materialize_grads if allow_unused is None else allow_unused)
-    outs, targets = checked_roots(outputs), checked_targets(inputs)
-    if not targets:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    outs, targets = checked_roots(outputs), checked_targets(inputs, "grad")
     grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)[: len(outs)]
     if len(grads) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
@@ -291,7 +297,8 @@ def grad(
         gradients = engine.run_backward(roots, keep, create_graph, edges, False)
     if modes.capture and not create_graph:
         gradients = [None if g is None else cut(alias(g)) for g in gradients]
-    return materialized(gradients, targets, allow, materialize_grads, create_graph, outs)
+    results = materialized(gradients, targets, allow, materialize_grads, create_graph, outs)
+    return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else results
 
 
 def materialized(

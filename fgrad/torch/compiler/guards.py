@@ -32,7 +32,7 @@ from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.compiler.windows import Window
 from fgrad.torch.nn.modules.hooks import everywhere
 from fgrad.torch.nn.modules.module import Module
-from fgrad.torch.nn.modules.registration import attributes_of, notes_writes
+from fgrad.torch.nn.modules.registration import attributes_of, buffers_of, notes_writes, parameters_of
 
 
 def modes_now() -> Any:
@@ -128,7 +128,7 @@ class Guards:
     shared: list[int] = field(factory=list)
     #: ``changes.attributes`` when the noted containers were last compared
     _attributes_checked: object = field(default=None, init=False)
-    #: the ids of the dicts of those modules that note writes to them
+    #: the ids of the dicts of those modules that note writes to their attributes, parameters and buffers
     _noting: set[int] = field(factory=set, init=False)
     #: the containers that note their writes, and those that are compared at each call
     _noted: "_Checks | None" = field(default=None, init=False)
@@ -178,7 +178,12 @@ class Guards:
         """Whether modules have the same dicts, and containers that note their writes the same contents."""
         if any(id(attributes_of(module)) != key for key, module in self.modules.items()):
             return False
-        noting = {key for key, module in self.modules.items() if notes_writes(module)}
+        noting = {
+            id(container)
+            for module in self.modules.values()
+            if notes_writes(module)
+            for container in (attributes_of(module), parameters_of(module), buffers_of(module))
+        }
         if self._noted is None or noting != self._noting:
             self._noting = noting
             self._noted, self._unnoted = self._checks(True), self._checks(False)

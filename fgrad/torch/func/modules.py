@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fgrad.mutable.tensor.changes import pop_entry, set_entry
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.modules.batchnorm import _BatchNorm
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 
 #: the value of a name that the module does not have
 _MISSING: Any = object()
@@ -130,13 +132,13 @@ def _swap(module: Any, name: str, tensor: Any) -> Any:
         raise TypeError(f"{tensor} is not an instance of torch.Tensor")
     if not last:
         raise KeyError('tensor name can\'t be empty string ""')
-    for table in (owner._parameters, owner._buffers):
+    for table in (parameters_of(owner), buffers_of(owner)):
         if last in table:
             old = table[last]
             if tensor is _MISSING:
-                del table[last]
+                pop_entry(table, last)
             else:
-                table[last] = tensor
+                set_entry(table, last, tensor)
             return old
     old = getattr(owner, last, _MISSING)
     if old is not _MISSING and old is not None and not isinstance(old, Tensor):

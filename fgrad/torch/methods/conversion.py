@@ -317,10 +317,12 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The legacy name of its type; with ``dtype``, the tensor converted."""
     if dtype is None:
         return dtypes.tensor_type(self._type.dtype, self.device.type)
+    if dtype is Tensor:
+        dtype = "torch.Tensor"
     # a legacy class such as ``torch.FloatTensor`` has a dtype
     element_type = dtypes.parse_tensor_type(dtype)[0] if isinstance(dtype, str) else getattr(dtype, "dtype", dtype)
-    if isinstance(element_type, type):
-        raise ValueError(f"invalid type: '{element_type.__name__}'")
+    if isinstance(dtype, type) and not isinstance(element_type, Dtype):
+        raise ValueError(f"invalid type: '{dtype.__name__}'")
     if not isinstance(element_type, Dtype):
         raise TypeError("dtype must be a type, str, or dtype object")
     return to(self, element_type)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from fgrad.mutable.context.warning import first_time, warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn import functional as F, one_dnn
@@ -136,8 +136,7 @@ def lstm(input: Any, hx: Any, *rest: Any, sizes: Sizes = None) -> tuple[Any, ...
     if sizes is None and one_dnn.takes(input, hidden, cell, *rest[0]):
         if hidden.size(2) == cell.size(2):
             return _layers(one_dnn.lstm_layer, input, _in_memory(hidden, cell), *rest)
-        if first_time(_PROJECTED):
-            warn(_PROJECTED)
+        warn_once(_PROJECTED)
     return _cells(_lstm, input, (hidden, cell), *rest, sizes=sizes)
 
 

@@ -74,6 +74,8 @@ def save(
     if pickle_module is not pickle:
         raise NotImplementedError(f"torch.save: objects are pickled by pickle, not by {pickle_module.__name__}.")
     if isinstance(f, str | os.PathLike):
+        if not Path(f).parent.is_dir():
+            raise RuntimeError(f"Parent directory {Path(f).parent} does not exist.")
         part = f"{os.fspath(f)}.part"  # so that no reader sees a partial file
         try:
             with open(part, "wb") as stream:
@@ -152,6 +154,8 @@ def load(
         )
     with open(f, "rb") if isinstance(f, str | os.PathLike) else contextlib.nullcontext(f) as stream:
         content = stream.read()
+    if not content:
+        raise EOFError
     if safetensors_header(content):
         return load_tensors(content, map_location)
     kind = restricted.Unpickler if only_data else unpickler.Unpickler

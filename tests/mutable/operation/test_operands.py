@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.operation.operands import NUMBERS_KEPT, array_type_of, cast, cast_into, check_cast, number, promoted
+from fgrad.mutable.operation.operands import (
+    NUMBERS_KEPT,
+    array_type_of,
+    cast,
+    cast_into,
+    check_cast,
+    number,
+    promoted,
+    with_unsigned,
+)
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import bool_, complex64, float16, float32, float64, int8, int32, int64
 
@@ -28,9 +37,14 @@ def test_numbers_kept_are_bounded():
     assert from_one is not number(float("nan"))
 
 
+def test_an_integer_from_2_to_the_63_on_is_a_float_or_the_signed_one_of_the_same_bits():
+    assert with_unsigned((None, 1, 1 << 63), float32) == (None, 1, 2.0**63)
+    assert with_unsigned((2.0, (1 << 64) - 1), int64) == (2.0, -1)
+
+
 def test_an_integer_beyond_64_bits_names_the_way_out():
     with pytest.raises(OverflowError, match="Way out: a float"):
-        number(1 << 70)
+        with_unsigned((1 << 70,), float32)
 
 
 @pytest.mark.parametrize(

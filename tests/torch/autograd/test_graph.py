@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,13 @@ def _weak(torch: Any) -> list[bool]:
     return [*seen, reference.expired()]
 
 
+def _inputs_by_name(torch: Any, differentiate: Callable[[Any, Any], Any]) -> list[Any]:
+    x, y = [torch.tensor(number, requires_grad=True) for number in (2.0, 3.0)]
+    module = torch.nn.Linear(1, 1)
+    named = [{"a": x, "b": y}, {"b": y}, {}, OrderedDict(a=x), {"a": 1}, module._parameters]
+    return [outcome(lambda each=each: differentiate(x * x * y, each)).text for each in named] + [x.grad, y.grad]
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "counts of a block": _mutations,
     "backward outside of the block": _outside,
@@ -177,6 +185,8 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "whether a leaf's node will run, backward": lambda torch: _will_run(torch, lambda y, x: y.backward()),
     "whether a leaf's node will run, inputs": lambda torch: _will_run(torch, lambda y, x: y.backward(inputs=[x])),
     "whether a leaf's node will run, grad": lambda torch: _will_run(torch, torch.autograd.grad),
+    "inputs by name, grad": lambda torch: _inputs_by_name(torch, torch.autograd.grad),
+    "inputs by name, backward": lambda torch: _inputs_by_name(torch, lambda out, named: out.backward(inputs=named)),
     "versions kept": _preserved,
     "Resize": _resized,
     "an edge": _edge,

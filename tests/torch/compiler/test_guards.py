@@ -862,6 +862,30 @@ def the_dict_of_a_module_that_was_asked_for_between_calls(compile):
 
 
 @scenario
+def the_table_of_a_module_that_was_kept(compile):
+    module = Scaled()
+    held = module._parameters
+    module.weight = nn.Parameter(ones())
+    f = compile(lambda x: module(x) * module.weight)
+    thrice(f, ones())
+    held["weight"] = nn.Parameter(2 * ones())
+    return f(ones())
+
+
+@scenario
+def parameters_that_are_swapped_and_moved(compile):
+    module = Scaled()
+    module.weight = nn.Parameter(ones())
+    f = compile(lambda x: module(x) * module.weight)
+    thrice(f, ones())
+    swapped = torch.func.functional_call(module, {"shift": 2 * ones()}, ones())
+    module.register_parameter("weight", nn.Parameter(2 * ones()))
+    first = f(ones())
+    module.double()
+    return swapped, first, f(ones().double())
+
+
+@scenario
 def a_module_that_sets_its_attributes_itself(compile):
     class Own(Scaled):
         def __setattr__(self, name, value):

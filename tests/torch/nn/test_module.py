@@ -39,6 +39,25 @@ def net(torch: Any) -> Any:
 
 
 @scenario
+def functions_of_pytorch_as_attributes_of_a_class(torch: Any, tell: Story) -> None:
+    class Own(torch.nn.Module):
+        activation, product, convolution = torch.tanh, torch.mul, torch.nn.functional.conv1d
+        factor = staticmethod(torch.neg)
+
+        def forward(self, x: Any) -> Any:
+            return self.product(self.activation(x), self.factor(x)), self.convolution(x, weight=torch.ones(1, 2, 1))
+
+    class Late(Own):
+        activation = torch.sigmoid
+
+        def unlike(self, x: Any) -> Any:
+            return self.activation(x)
+
+    x = torch.ones(2, 3)
+    tell(*Own()(x), *Late()(x), Late().unlike(x), Own.activation is torch.tanh, Own().activation is torch.tanh)
+
+
+@scenario
 def registering_parameters(torch: Any, tell: Story) -> None:
     nn, module = torch.nn, torch.nn.Module()
     one = torch.ones(2, requires_grad=True)
@@ -48,7 +67,12 @@ def registering_parameters(torch: Any, tell: Story) -> None:
         ("forward", None), ("c", one), ("c", "text"), ("c", nn.Linear(1, 1)), ("c", nn.Linear), ("c", one * 2),
     ]:  # fmt: skip
         tell.attempt(module.register_parameter, name, value)
-    tell(sorted(module._parameters))
+    tell(sorted(module._parameters), type(module._parameters), type(module._buffers))
+    tell.attempt(lambda: nn.Module._parameters)
+    module._parameters, module._buffers = {"d": nn.Parameter(one)}, {"e": one}
+    tell(module.d, module.e, [name for name, _ in module.named_parameters()], list(module.state_dict()))
+    del module._buffers
+    tell.attempt(lambda: module._buffers)
 
     class Early(nn.Module):
         def __init__(self, act: Any):

@@ -169,4 +169,13 @@ SAMPLES: list[Sample] = [
     Sample("isin", (integers(3), normal(2, 2).round()), {"invert": True}, label="types"),
     Sample("isin", (2, integers(3)), {"assume_unique": True}, label="number"),
     Sample("isin", (normal(3), np.zeros(0)), label="empty"),
+    Sample("_convert_indices_from_coo_to_csr", (np.array([0, 0, 2, 3, 3]), 5)),
+    Sample("_convert_indices_from_coo_to_csr", (np.array([0, 2]), 3), {"out_int32": True}, label="int32"),
+    Sample("_convert_indices_from_csr_to_coo", (np.array([0, 2, 2, 3]), np.array([1, 4, 0]))),
+    Sample(
+        "_convert_indices_from_csr_to_coo",
+        (np.array([0, 2, 2, 3]), np.array([1, 4, 0])),
+        {"transpose": True, "out_int32": True},
+        label="transpose",
+    ),
 ]

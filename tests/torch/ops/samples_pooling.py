@@ -88,6 +88,8 @@ ADAPTIVE: list[Sample] = [
     Sample(_F + "adaptive_avg_pool1d", (IMAGE, 1), label="rank"),
     Sample(_F + "adaptive_avg_pool2d", (IMAGE, (4, 2))),
     Sample(_F + "adaptive_avg_pool2d", (IMAGE, 1), label="one"),
+    Sample(_F + "adaptive_avg_pool2d", (normal(3, 4), 1), label="one-without-channels"),
+    Sample(_F + "adaptive_avg_pool2d", (normal(1, 2, 0, 3), 1), label="one-empty"),
     Sample(_F + "adaptive_avg_pool2d", (IMAGE, (None, 7)), label="none"),
     Sample(_F + "adaptive_avg_pool2d", (normal(3, 4, 4), 2), label="unbatched"),
     Sample(_F + "adaptive_avg_pool2d", (normal(3, 3), 2), label="rank"),

@@ -29,7 +29,15 @@ torch.broadcast_tensors()
 torch.broadcast_tensors([x, x])
 torch.broadcast_shapes(1.5)
 torch.view_as_complex(x[:, :2].bfloat16())
+z.conj().view(torch.float32)
+z.conj().imag.view(torch.int32)
 z.conj().numpy()
+torch.tensor(1j).adjoint()
+x.squeeze(0, 1)
+x.count_nonzero(0, 1)
+x.view(1, 3, 1, 4).squeeze(0, 2).shape
+torch.flip(x, (0, 1))
+torch.lu(torch.ones(2, 2)).LU if hasattr(torch.lu(torch.ones(2, 2)), "LU") else torch.lu(torch.ones(2, 2))[0]
 z.conj().imag.numpy()
 torch.empty(0).resize_(2, 3, 4, 5, memory_format=torch.channels_last).stride()
 torch.empty(0).resize_(2, 2, memory_format=torch.channels_last)
@@ -48,6 +56,20 @@ x[np.array([1.7])]
 x[np.array([])]
 x["a"]
 x[torch.tensor(1.5):]
+x[Index()]
+x[Index(), Index()]
+x[[Index(), Index()]]
+x[Sequence()]
+x[2**70]
+x[: 2**70].shape
+x[2**70, 0]
+put(x, 0, 2**63)
+put(x.long(), 0, 2**63)
+put(x > 1, 0, 1j)
+put(x.to(torch.uint8), 0, 256)
+put(x.to(torch.uint8), 0, -255)
+put(x.to(torch.uint8), 0, -0.5)
+x.scatter_reduce(0, torch.tensor([[0]]), x, "max")
 x[torch.tensor([1, 0]):]
 x[[0, 1, 2], [0, 1]]
 torch.ones(0, 3)[:, [5]]
@@ -97,6 +119,19 @@ torch.asarray(1.5, copy=False)
 torch.asarray(np.float32(1.5), copy=False)
 torch.tensor([2**64 - 1], dtype=torch.uint64).to(torch.float64)
 torch.tensor(2**63, dtype=torch.int64)
+torch.tensor(2**63)
+torch.tensor([2**63, 1])
+torch.tensor([2**63, 1.5])
+torch.tensor([2.5, 2**64])
+torch.tensor(255.5, dtype=torch.uint8)
+torch.tensor(np.ones(2, np.complex64), dtype=torch.float32)
+torch.full((1,), 2**63)
+torch.full((1,), 2**63, dtype=torch.float16)
+torch.full((1,), 2**64)
+torch.full((1,), -(2**63) - 1)
+torch.full((1,), -0.5, dtype=torch.uint8)
+x.long().fill_(2**63)
+(x > 1).fill_(2**63)
 torch.zeros((2,), 3)
 torch.zeros([2.0])
 torch.zeros(torch.tensor([2, 3]))
@@ -143,6 +178,23 @@ z.to(torch.int64)
 x.copy_(z[0].expand(3, 4))
 float(z[0])
 int(torch.tensor(2 + 0j))
+x + 2**63
+x.long() + 2**63
+x.to(torch.uint8) * (2**63 + 1)
+(x > 1) + 2**63
+x.half() - 2**63
+z * 2**63
+x.long() / 2**63
+2**63 / x.long()[0, 1:]
+x.long() < 2**63
+x < 2**63
+x.add_(2**63)
+x.long().mul_(2**63 + 1)
+x + 2**64
+x * -(2**63 + 1)
+x.clamp(max=2**63)
+x.long().masked_fill(x > 1, 2**63)
+x.masked_fill(x > 1, 2**63)
 (x > 1) - True
 True - (x > 1)
 x.long().sum(dtype=torch.int32)
@@ -158,6 +210,7 @@ torch.tensor([4.0, 0.0, 6.0], dtype=torch.bfloat16).std()
 torch.tensor([1.0]).std()
 x.var(0, correction=3)
 torch.std_mean(torch.ones(2, 0), 0)
+x.std(dim=torch.tensor(0))
 x.t().sort(0).values
 x.t().sort(dim=0, stable=True).indices
 torch.dist(x, torch.ones(3))
@@ -166,6 +219,7 @@ torch.nonzero_static(torch.ones(0, 3), size=2)
 torch.cov(torch.tensor([1.0]))
 torch.qr(x.t())[1].shape
 torch.cholesky(torch.eye(2))
+torch.triangular_solve(torch.ones(2, 1), torch.eye(2))
 """
 
 #: writes to tensors of which elements share a place
@@ -201,11 +255,26 @@ def _described(found: Any) -> Any:
     return str(found).replace("fgrad.torch", "torch")
 
 
+class _Index:
+    def __index__(self) -> int:
+        return 1
+
+
+class _Sequence:
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: int) -> int:
+        return (1, 0)[i]
+
+
 def _outcome(torch: Any, expression: str) -> Any:
     named = {
         "torch": torch,
         "np": np,
         "put": _put,
+        "Index": _Index,
+        "Sequence": _Sequence,
         "x": torch.arange(12.0).reshape(3, 4),
         "z": torch.tensor([1 + 2j, 3 - 1j]),
         "last": torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
@@ -224,9 +293,11 @@ def _outcome(torch: Any, expression: str) -> Any:
 @pytest.fixture(autouse=True)
 def warned_always():
     """PyTorch warns of each thing once in a process unless it is told otherwise."""
-    theirs.set_warn_always(True)
+    for torch in (ours, theirs):
+        torch.set_warn_always(True)
     yield
-    theirs.set_warn_always(False)
+    for torch in (ours, theirs):
+        torch.set_warn_always(False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fgrad import torch as ours
-from fgrad.mutable.context.warning import warn_once
+from fgrad.mutable.context.warning import once
 from tests.torch.both import Case, agree
 
 V, M, B = np.array([1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[[1.0, 2.0], [3.0, 5.0]]])
@@ -111,7 +111,7 @@ def test_the_warning_is_pytorchs(name: str):
 
 
 def test_it_is_warned_of_once(monkeypatch: Any):
-    monkeypatch.setattr(warn_once, "issued", set())
+    monkeypatch.setattr(once, "issued", set())
     x = ours.ones(2)
     with pytest.warns(UserWarning, match=r"add_ is deprecated:\n\tadd_\(Number alpha, Tensor other\)"):
         x.add_(2, x)

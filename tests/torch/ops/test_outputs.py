@@ -54,6 +54,12 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "the larger of two onto a part of one": lambda t: (lambda x: t.max(x[:2], t.ones(2), out=x[1:]))(t.ones(3)),
     "the smaller of two in another type": lambda t: t.min(t.ones(2), t.ones(2), out=t.empty(2, dtype=t.float64)),
     "the largest in another type": lambda t: t.max(t.ones(2), out=t.empty((), dtype=t.float64)),
+    "sorted onto a part of itself": lambda t: (lambda x: t.sort(x[:2], out=(x[1:], t.empty(2).long())))(t.ones(3)),
+    "sorted onto itself": lambda t: (lambda x: t.sort(x, out=(x, t.empty(3).long())).values)(t.tensor([3.0, 1.0, 2.0])),
+    "the greatest onto a part of itself": lambda t: (lambda x: t.topk(x[:2], 2, out=(x[1:], t.empty(2).long())))(
+        t.ones(3)
+    ),
+    "differences onto a part of itself": lambda t: (lambda x: t.diff(x, out=x[1:]))(t.ones(3)),
     "sums onto a part of itself": lambda t: (lambda x: t.cumsum(x[:2], 0, out=x[1:]))(t.ones(3)),
     "picked onto one place": lambda t: t.index_select(
         t.ones(3, 6), 1, t.tensor([0, 1]), out=t.empty(1, 1).expand(3, 2)

@@ -57,6 +57,8 @@ show("two results", lambda: (x * x).grad_fn(torch.ones(2)))
 show("no gradient", lambda: (x**2).grad_fn())
 show("too many", lambda: (x**2).grad_fn(torch.ones(2), torch.ones(2)))
 show("a number", lambda: (x**2).grad_fn(3))
+show("another shape", lambda: (x * x).grad_fn(torch.ones(3)))
+show("a leaf's, another shape", lambda: (x**2).grad_fn.next_functions[0][0](torch.ones(3)))
 show("a leaf's", lambda: ((x**2).grad_fn.next_functions[0][0](torch.ones(2)), x.grad))
 print(x.sum(-1).grad_fn._saved_dim, torch.topk(x, 1).values.grad_fn._saved_dim)
 

@@ -1,5 +1,6 @@
 """Pooling to a given size by adaptive windows."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,23 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
     shape = list(input.shape)
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{function}(): Expected {dims + 1}D or {dims + 2}D tensor, but got{colon} {shape}")
-    for axis in range(1 if len(shape) == dims + 2 else 0, len(shape)):
-        if shape[axis] == 0 and axis >= len(shape) - dims:
-            raise RuntimeError(
-                f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{shape} with dimension {axis} being empty"
-            )
+    # the means of images may be those of no channels
+    _check_nonempty(function, shape, dims if function == "adaptive_avg_pool2d" else dims + 1)
     dtype = from_numpy(input.dtype)
     # an empty batch runs no kernel, except in three dimensions
     if not dtype.is_floating_point and (dims == 3 or 0 not in shape):
         kernel_name = f"{function}_cpu" if dims == 3 else function
         raise NotImplementedError(f"\"{kernel_name}\" not implemented for '{dtype.scalar_name}'")
+
+
+def _check_nonempty(function: str, shape: Sequence[int], last: int) -> None:
+    """Raise PyTorch's error if one of the last axes has no elements."""
+    for axis in range(len(shape) - last, len(shape)):
+        if shape[axis] == 0:
+            raise RuntimeError(
+                f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(shape)} with dimension {axis} being empty"
+            )
 
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
@@ -85,9 +92,8 @@ _ADAPTIVE_AVG = operation_of(_adaptive_avg_pool)
 
 
 def _averaged(input: Tensor, sizes: Ints) -> Tensor:
-    dims = len(sizes)
-    if set(sizes) == {1} and len(input._type.shape) in (dims + 1, dims + 2) and 0 not in input._type.shape:
-        return input.mean(tuple(range(-dims, 0)), keepdim=True)
+    if set(sizes) == {1}:
+        return input.mean(tuple(range(-len(sizes), 0)), keepdim=True)
     return apply(_ADAPTIVE_AVG, (input,), (sizes,))
 
 
@@ -158,6 +164,7 @@ def adaptive_max_pool1d_with_indices(
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of adaptive windows along the last axis, and their indices."""
     sizes = _along(input, output_size, "adaptive_max_pool1d")
+    _check_nonempty("adaptive_max_pool1d", input._type.shape, 2)
     outputs, indices = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
     return outputs.squeeze(-2), indices.squeeze(-2)
 

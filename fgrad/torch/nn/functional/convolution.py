@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
@@ -268,7 +268,7 @@ def _same_padding(x: Tensor, weight: Tensor, dilation: Ints) -> tuple[Tensor, In
     """The input, padded where the two ends differ, and the padding that the convolution itself does."""
     totals = [d * (k - 1) for k, d in zip(weight._type.shape[2:], dilation, strict=True)]
     if any(total % 2 for total in totals):
-        warn(
+        warn_once(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the "
             "input be created",
         )

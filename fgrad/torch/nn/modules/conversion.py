@@ -5,9 +5,11 @@ from typing import Any, Self
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.changes import set_entry
 from fgrad.mutable.types.devices import device as device_type
 from fgrad.torch import ops
 from fgrad.torch.methods.to_arguments import to_arguments
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.modules.traversal import Traversal
 from fgrad.torch.nn.parameter import Parameter, is_lazy
 
@@ -19,12 +21,12 @@ class Conversion(Traversal):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for name, param in self._parameters.items():
+        for name, param in parameters_of(self).items():
             if param is not None:
-                self._parameters[name] = _converted(param, fn)
-        for name, buffer in self._buffers.items():
+                set_entry(parameters_of(self), name, _converted(param, fn))
+        for name, buffer in buffers_of(self).items():
             if buffer is not None:
-                self._buffers[name] = _converted(buffer, fn) if is_lazy(buffer) else fn(buffer)
+                set_entry(buffers_of(self), name, _converted(buffer, fn) if is_lazy(buffer) else fn(buffer))
         return self
 
     def cuda(self, device: Any = None) -> Self:

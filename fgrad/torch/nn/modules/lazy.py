@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class LazyModuleMixin(_Base):
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, tensor in [*self._parameters.items(), *self._persistent_buffers().items()]:
+        for name, tensor in [*parameters_of(self).items(), *self._persistent_buffers().items()]:
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *_: Any) -> None:
         """Before loading: take the shapes from the tensors that are loaded."""
-        for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
+        for name, tensor in [*parameters_of(self).items(), *buffers_of(self).items()]:
             loaded = state_dict.get(prefix + name)
             if is_lazy(tensor) and loaded is not None and not is_lazy(loaded):
                 with no_grad():
@@ -48,7 +49,7 @@ class LazyModuleMixin(_Base):
 
     def has_uninitialized_params(self) -> bool:
         """Whether some parameter or buffer still waits for its shape."""
-        return any(is_lazy(tensor) for tensor in [*self._parameters.values(), *self._buffers.values()])
+        return any(is_lazy(tensor) for tensor in [*parameters_of(self).values(), *buffers_of(self).values()])
 
     def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
         module.initialize_parameters(*args, **(kwargs or {}))

@@ -4,10 +4,11 @@ import inspect
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NoReturn
 
 from fgrad.mutable.ports import AT_OUTERMOST
-from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes, noted
+from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes, noted, set_entry
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.hooks import buffer_registration, module_registration, parameter_registration
 from fgrad.torch.nn.parameter import Buffer, Parameter
@@ -26,8 +27,8 @@ def typename(value: Any) -> str:
 
 #: the tables of a new module
 _TABLES: dict[str, Callable[[], Any]] = {
-    "_parameters": NotedDict,
-    "_buffers": NotedDict,
+    "_parameters": dict,  # optree and JAX flatten dicts, and no subclasses of dict
+    "_buffers": dict,
     "_non_persistent_buffers_set": set,
     "_backward_pre_hooks": NotedOrderedDict,
     "_backward_hooks": NotedOrderedDict,
@@ -51,12 +52,51 @@ class _Attributes:
 
 #: the dict of a module's attributes, without a word to NOTE [Changes]
 attributes_of: Callable[[Any], dict[str, Any]] = vars(_Attributes)["__dict__"].__get__
-#: the modules whose ``__dict__`` has been accessed, and may be written to
+#: the modules whose ``__dict__``, ``_parameters`` or ``_buffers`` has been accessed, and may be written to
 _shown: "weakref.WeakValueDictionary[int, Registry]" = weakref.WeakValueDictionary()
 
 
+def parameters_of(module: "Registry") -> dict[str, Any]:
+    """The parameters of a module by name, to be read; written by ``set_entry`` and ``pop_entry`` (NOTE [Changes])."""
+    return _table(module, "_parameters")
+
+
+def buffers_of(module: "Registry") -> dict[str, Any]:
+    """The buffers of a module by name, as ``parameters_of``."""
+    return _table(module, "_buffers")
+
+
+def _table(module: "Registry", name: str) -> dict[str, Any]:
+    try:
+        return attributes_of(module)[name]
+    except KeyError:
+        raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'") from None
+
+
+class _Shown:
+    """An attribute that gives a table to be read and written: from now on compiled calls look at the module."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, module: Any, cls: type) -> dict[str, Any]:
+        if module is None:
+            raise AttributeError(f"type object '{cls.__name__}' has no attribute '{self._name}'")
+        table = _table(module, self._name)
+        if _shown.get(id(module)) is not module:
+            _shown[id(module)] = module
+            changes.attributes = object()
+        return table
+
+    def __set__(self, module: Any, table: dict[str, Any]) -> None:
+        attributes_of(module)[self._name] = table
+
+    def __delete__(self, module: Any) -> None:
+        del attributes_of(module)[self._name]
+
+
 def notes_writes(module: "Registry") -> bool:
-    """Whether all writes to the attributes of a module are noted (NOTE [Changes])."""
+    """Whether all writes to a module's attributes, parameters and buffers are noted (NOTE [Changes])."""
     cls = type(module)
     return (
         cls.__setattr__ is Registry.__setattr__
@@ -73,8 +113,8 @@ class Registry(_Attributes):
     call_super_init: bool = False
 
     training: bool
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
+    _parameters = _Shown()
+    _buffers = _Shown()
     _non_persistent_buffers_set: set[str]
     _modules: dict[str, Any]
     _is_full_backward_hook: bool | None
@@ -89,6 +129,13 @@ class Registry(_Attributes):
     _state_dict_pre_hooks: _Hooks
     _load_state_dict_pre_hooks: _Hooks
     _load_state_dict_post_hooks: _Hooks
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Make static methods of PyTorch's functions among a class's attributes: built-in functions are no methods."""
+        super().__init_subclass__(**kwargs)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType) and hasattr(value, "entrance"):
+                setattr(cls, name, staticmethod(value))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__
@@ -140,12 +187,12 @@ class Registry(_Attributes):
         """
         if "_buffers" not in attributes_of(self):
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        self._check_name("buffer", name, self._buffers)
+        self._check_name("buffer", name, buffers_of(self))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = buffer_registration(self, name, tensor)
+        set_entry(buffers_of(self), name, buffer_registration(self, name, tensor))
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -162,9 +209,9 @@ class Registry(_Attributes):
         """
         if "_parameters" not in attributes_of(self):
             raise AttributeError("cannot assign parameter before Module.__init__() call")
-        self._check_name("parameter", name, self._parameters)
+        self._check_name("parameter", name, parameters_of(self))
         if param is None:
-            self._parameters[name] = None
+            set_entry(parameters_of(self), name, None)
             return
         if not isinstance(param, Parameter):
             raise TypeError(
@@ -175,7 +222,7 @@ class Registry(_Attributes):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = parameter_registration(self, name, param)
+        set_entry(parameters_of(self), name, parameter_registration(self, name, param))
 
     def add_module(self, name: str, module: Any) -> None:
         """Register ``module`` (or None) as a child called ``name``.
@@ -236,7 +283,7 @@ class Registry(_Attributes):
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, attributes_of(self), self._buffers, self._modules)
+            self._forget(name, attributes_of(self), buffers_of(self), self._modules)
             self.register_parameter(name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
@@ -250,7 +297,7 @@ class Registry(_Attributes):
         if isinstance(value, Registry):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, attributes_of(self), self._parameters, self._buffers)
+            self._forget(name, attributes_of(self), parameters_of(self), buffers_of(self))
             modules[name] = module_registration(self, name, value)
         elif modules is not None and name in modules:
             if value is not None:
@@ -283,7 +330,7 @@ class Registry(_Attributes):
 
     @noted
     def __delattr__(self, name: str) -> None:
-        for table in (self._parameters, self._buffers, self._modules):
+        for table in (parameters_of(self), buffers_of(self), self._modules):
             if name in table:
                 del table[name]
                 self._non_persistent_buffers_set.discard(name)
@@ -291,7 +338,7 @@ class Registry(_Attributes):
         super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
-        names = [*dir(type(self)), *attributes_of(self), *self._parameters, *self._modules, *self._buffers]
+        names = [*dir(type(self)), *attributes_of(self), *parameters_of(self), *self._modules, *buffers_of(self)]
         # the children of a Sequential are called 0, 1, ..., which no attribute access can spell
         return sorted(name for name in names if not name[0].isdigit())
 

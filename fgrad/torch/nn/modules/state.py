@@ -11,6 +11,7 @@ from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.conversion import Conversion
 from fgrad.torch.nn.modules.hooks import WithModule, add
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.parameter import Parameter, is_lazy
 
 _EXTRA_STATE = "_extra_state"
@@ -86,14 +87,14 @@ class State(Conversion):
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, tensor in [*self._parameters.items(), *self._persistent_buffers().items()]:
+        for name, tensor in [*parameters_of(self).items(), *self._persistent_buffers().items()]:
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not State.get_extra_state:
             destination[prefix + _EXTRA_STATE] = self.get_extra_state()
 
     def _persistent_buffers(self) -> dict[str, Any]:
-        return {name: buf for name, buf in self._buffers.items() if name not in self._non_persistent_buffers_set}
+        return {name: buf for name, buf in buffers_of(self).items() if name not in self._non_persistent_buffers_set}
 
     def get_extra_state(self) -> Any:
         """Further state for ``state_dict``; a subclass that overrides this overrides ``set_extra_state`` too."""
@@ -177,7 +178,7 @@ class State(Conversion):
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
-        members = {**self._parameters, **self._persistent_buffers()}
+        members = {**parameters_of(self), **self._persistent_buffers()}
         members = {name: tensor for name, tensor in members.items() if tensor is not None}
         for name, tensor in members.items():
             key = prefix + name

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from fgrad.torch.nn.modules.registration import Registry
+from fgrad.torch.nn.modules.registration import Registry, buffers_of, parameters_of
 from fgrad.torch.nn.parameter import Parameter
 
 
@@ -64,7 +64,7 @@ class Traversal(Registry):
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         buffer = _attribute(module, name)
-        if name not in module._buffers:
+        if name not in buffers_of(module):
             raise AttributeError(f"`{name}` is not a buffer")
         return buffer
 
@@ -119,7 +119,10 @@ class Traversal(Registry):
         ['0.weight', '0.bias']
         """
         yield from self._named_members(
-            lambda module: module._parameters.items(), prefix=prefix, recurse=recurse, remove_duplicate=remove_duplicate
+            lambda module: parameters_of(module).items(),
+            prefix=prefix,
+            recurse=recurse,
+            remove_duplicate=remove_duplicate,
         )
 
     def parameters(self, recurse: bool = True) -> Iterator[Any]:
@@ -132,7 +135,7 @@ class Traversal(Registry):
     ) -> Iterator[tuple[str, Any]]:
         """The buffers with their names, those of the descendants included if ``recurse``."""
         yield from self._named_members(
-            lambda module: module._buffers.items(), prefix=prefix, recurse=recurse, remove_duplicate=remove_duplicate
+            lambda module: buffers_of(module).items(), prefix=prefix, recurse=recurse, remove_duplicate=remove_duplicate
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:

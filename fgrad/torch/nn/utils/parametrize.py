@@ -25,6 +25,7 @@ from attrs import define, field
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.modules.container import ModuleDict, ModuleList
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.parameter import Parameter
 
 
@@ -254,7 +255,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
         return module
-    if tensor_name not in module._buffers and tensor_name not in module._parameters:
+    if tensor_name not in buffers_of(module) and tensor_name not in parameters_of(module):
         raise ValueError(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
             f"'{tensor_name}'"
@@ -375,6 +376,6 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
         parametrizations = from_module.parametrizations[name]
         for parametrization in parametrizations:
             register_parametrization(to_module, name, parametrization)
-        for original, value in (*parametrizations._parameters.items(), *parametrizations._buffers.items()):
+        for original, value in (*parameters_of(parametrizations).items(), *buffers_of(parametrizations).items()):
             setattr(to_module.parametrizations[name], original, value)
     return to_module

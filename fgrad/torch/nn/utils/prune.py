@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.tensor.changes import pop_entry
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.vectors import parameters_to_vector
 
 
@@ -90,7 +92,7 @@ class BasePruningMethod(ABC):
             )
         if not earlier:
             module.register_parameter(f"{name}_orig", original)
-            del module._parameters[name]
+            pop_entry(parameters_of(module), name)
             default = ops.ones_like(original)
         else:
             default = getattr(module, name + "_mask").detach().clone()
@@ -102,7 +104,7 @@ class BasePruningMethod(ABC):
         except Exception:
             if not earlier:
                 module.register_parameter(name, getattr(module, name + "_orig"))
-                del module._parameters[name + "_orig"]
+                pop_entry(parameters_of(module), name + "_orig")
             raise
         return method
 
@@ -121,11 +123,11 @@ class BasePruningMethod(ABC):
         pruned = self.apply_mask(module)
         if hasattr(module, name):
             delattr(module, name)
-        original = module._parameters[name + "_orig"]
+        original = parameters_of(module)[name + "_orig"]
         assert original is not None
         original.data = pruned.data
-        del module._parameters[name + "_orig"]
-        del module._buffers[name + "_mask"]
+        pop_entry(parameters_of(module), name + "_orig")
+        pop_entry(buffers_of(module), name + "_mask")
         setattr(module, name, original)
 
 

@@ -10,6 +10,7 @@ from fgrad.torch import linalg, ops
 from fgrad.torch.nn import functional as F
 from fgrad.torch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import parameters_of
 from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
 
@@ -77,7 +78,7 @@ class SpectralNorm:
             if isinstance(each, SpectralNorm) and each.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
-        weight = module._parameters[name]
+        weight = parameters_of(module)[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         if isinstance(weight, UninitializedParameter):

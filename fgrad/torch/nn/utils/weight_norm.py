@@ -3,8 +3,10 @@
 from typing import Any
 
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.tensor.changes import pop_entry
 from fgrad.torch import ops
 from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.nn.modules.registration import parameters_of
 from fgrad.torch.nn.parameter import Parameter, UninitializedParameter
 
 
@@ -41,7 +43,7 @@ class WeightNorm:
                 "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
                 "forward before applying weight normalization"
             )
-        del module._parameters[name]
+        pop_entry(parameters_of(module), name)
         module.register_parameter(f"{name}_g", Parameter(ops.norm_except_dim(weight, 2, hook.dim).data))
         module.register_parameter(f"{name}_v", Parameter(weight.data))
         setattr(module, name, hook.compute_weight(module))
@@ -52,8 +54,8 @@ class WeightNorm:
         """Make the weight a parameter again."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
-        del module._parameters[f"{self.name}_g"]
-        del module._parameters[f"{self.name}_v"]
+        pop_entry(parameters_of(module), f"{self.name}_g")
+        pop_entry(parameters_of(module), f"{self.name}_v")
         setattr(module, self.name, Parameter(weight.data))
 
     def __call__(self, module: Module, inputs: Any) -> None:

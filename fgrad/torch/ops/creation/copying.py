@@ -115,7 +115,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 
 def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
     """A copy with another element type."""
-    warn_of_imaginary(tensor, dtype)
+    warn_of_imaginary(tensor._type.dtype, dtype)
     if tensor._inference:
         return laid_out(_written_new(tensor, dtype), strides)
     return laid_out(apply(_TO_COPY, (tensor,), (dtype,)), strides)

@@ -16,6 +16,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU
 from fgrad.mutable.values.evaluation import as_jax
+from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
@@ -43,8 +44,7 @@ def _check_range(values: np.ndarray, dtype: Dtype) -> None:
     if values.dtype.kind == "i" and dtype.itemsize < 8:
         fits = values.max() <= bounds.max and values.min() >= (bounds.min or -int(bounds.max))
     elif values.dtype.kind == "f":
-        # the fraction is cut off; NaN fits no integer type
-        fits = bool(np.all((values < float(bounds.max) + 1) & (values > bounds.min - 1)))
+        fits = bool(np.all((values <= float(bounds.max)) & (values >= float(bounds.min))))  # NaN fits no integer type
     else:
         return
     if not fits:
@@ -86,10 +86,13 @@ def tensor_from_data(data: Any, dtype: Any = None, device: Any = None, requires_
         shape = shape_of(data)
         element = inferred(data) if requested is None else requested
         values = elements(data, shape, element)
+        if requested is None and element is dtypes.int64 and values.dtype.kind in "fu":
+            raise ValueError("Overflow when unpacking long long")  # NumPy's type for integers of 2**63 and more
         _check_range(values, element)
         return tensor_from_array(values, element, device, requires_grad)
     array_type = dtypes.from_numpy(data.dtype)
     element = array_type if requested is None else requested
+    warn_of_imaginary(array_type, element)
     strides = _strides_of(data)
     result = tensor_from_array(data, element, device, requires_grad)
     return laid_out(result, strides if is_dense(data.shape, strides) else None)

@@ -28,8 +28,11 @@ def tensor_from_array(array: np.ndarray, dtype: Dtype, device: Any = None, requi
 
 def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
     """A number or an array converted to an element type."""
+    array = np.asarray(value)
+    if array.dtype.kind == "c" and not dtype.is_complex and dtype.numpy != np.bool_:
+        array = array.real
     with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype.numpy, copy=False)
+        return array.astype(dtype.numpy, copy=False)
 
 
 def wants_grad(requires_grad: bool | None, function: str) -> bool:

@@ -100,8 +100,8 @@ def arange(
 
 def _range_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
     """``start``, ``end`` and ``step`` from the arguments of ``arange``."""
-    if not bounds and "end" not in named:
-        raise TypeError(no_match("arange", "", _ARANGE_SIGNATURES))
+    if len(bounds) > 3 or (not bounds and "end" not in named):
+        raise TypeError(no_match("arange", types_of(bounds), _ARANGE_SIGNATURES))
     for i, x in enumerate(bounds):
         if not isinstance(x, int | float | np.number | Tensor):
             name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]

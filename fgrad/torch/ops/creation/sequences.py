@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.context.warning import first_time, warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
@@ -108,8 +108,7 @@ def elements(data: Any, shape: Sequence[int], dtype: Dtype) -> np.ndarray:
     items = [data]
     for depth, size in enumerate(shape):
         if depth and any(isinstance(x, np.ndarray) for x in items):
-            if first_time(_SLOW):
-                warn(_SLOW)
+            warn_once(_SLOW)
             item_shape = tuple(shape[depth:])
             if all(type(x) is np.ndarray and x.shape == item_shape and x.dtype == items[0].dtype for x in items):
                 return np.array(items).reshape(shape)

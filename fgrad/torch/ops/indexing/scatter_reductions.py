@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.overlap import check_all_apart
 from fgrad.torch.ops.indexing.coordinates import (
     Coordinates,
@@ -157,7 +157,7 @@ def scatter_reduce(
     Source: `torch.Tensor.scatter_reduce_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html>`_.
     """
-    kind = {"add": "sum", "multiply": "prod", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    kind = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if kind not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError("reduce argument must be either sum, prod, mean, amax or amin, got " + reduce)
     dim = check_along("scatter", input, dim, index, src, "self")
@@ -186,7 +186,7 @@ def index_reduce(
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    warn("index_reduce() is in beta and the API may change at any time.")
+    warn_once("index_reduce() is in beta and the API may change at any time.")
     dim = check_slices("index_reduce", input, dim, index, source)
     check_within(index, size_along(input._type.shape, dim))
     return _index_reduce, input, index, source, dim, reduce, include_self

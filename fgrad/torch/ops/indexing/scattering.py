@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.overlap import check_all_apart, check_repeated, deprecated
@@ -110,7 +110,7 @@ def scatter(
         raise RuntimeError("reduce argument must be either add or multiply.")
     if values is None:
         return _scatter_value_combined, input, index, source, dim, reduce
-    warn(
+    warn_once(
         "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
         "release. Use torch.scatter_reduce instead for more reduction options.",
     )

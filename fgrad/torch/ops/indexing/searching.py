@@ -1,4 +1,4 @@
-"""Searching for values among others: ``searchsorted``, ``bucketize``, ``isin``."""
+"""Searching for values among others: ``searchsorted``, ``bucketize``, ``isin``, and compressed row indices."""
 
 from typing import Any
 
@@ -8,12 +8,15 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.types.type_names import type_name
+from fgrad.torch.ops.creation.ranges import arange
 from fgrad.torch.ops.indexing.coordinates import first_outside
 from fgrad.torch.ops.table.broadcasting import common
-from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.kinds import check_kinds, is_integer
 from fgrad.torch.ops.table.outputs import EXACT, SEARCHED
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Fixed, Operand
+from fgrad.torch.ops.table.table import Array, Fixed, Operand, composite
+from fgrad.torch.ops.views.joining import stack
+from fgrad.torch.random.scalars import not_implemented
 
 
 @overload("searchsorted", None, promote=common)
@@ -159,3 +162,48 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
         bad = next(x for x in operands if isinstance(x, Tensor) and not x._type.dtype.is_floating_point)
         raise RuntimeError(f"Unsupported input type encountered for isin(): {bad._type.dtype.scalar_name}")
     return _isin, elements, test_elements, invert
+
+
+@composite(method=False)
+def _convert_indices_from_coo_to_csr(input: Array, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each row begins, and the last one ends, among entries sorted by their rows.
+
+    >>> import fgrad.torch as torch
+    >>> torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 3)
+    tensor([0, 2, 2, 3])
+
+    Raises:
+      RuntimeError: the rows are not a vector.
+      NotImplementedError: they are not integers.
+    """
+    _check_indices("convert_indices_from_coo_to_csr_cpu", input)
+    return searchsorted(input, arange(size + 1, device=input.device), out_int32=out_int32)
+
+
+@composite(method=False)
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Array, col_indices: Array, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """The rows and columns of entries, from where each row begins and from their columns.
+
+    >>> import fgrad.torch as torch
+    >>> torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 4, 0]))
+    tensor([[0, 0, 2],
+            [1, 4, 0]])
+
+    Raises:
+      RuntimeError: the beginnings of the rows are not a vector.
+      NotImplementedError: they are not integers.
+    """
+    _check_indices("convert_indices_from_csr_to_coo_cpu", crow_indices)
+    positions = arange(col_indices.numel(), device=col_indices.device)
+    rows = searchsorted(crow_indices, positions, out_int32=out_int32, right=True) - 1
+    pair = (rows, col_indices.to(rows.dtype))
+    return stack(pair[::-1] if transpose else pair)
+
+
+def _check_indices(kernel: str, indices: Any) -> None:
+    if indices.dim() != 1:
+        raise RuntimeError(f"Input is supposed to be a vector, but got {indices.dim()} dimensional tensor.")
+    if not is_integer(indices) or indices.dtype is bool_:
+        raise not_implemented(kernel, indices.dtype.numpy)

@@ -7,7 +7,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
 from fgrad.mutable.operation.traits import OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
@@ -59,7 +59,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         return TABLE["nonzero"].call(condition, as_tuple=True)
     if condition._type.dtype is uint8:
-        warn(_BYTE_CONDITION, UserWarning)
+        warn_once(_BYTE_CONDITION)
     elif condition._type.dtype is not bool_:
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "

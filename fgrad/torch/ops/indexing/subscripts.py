@@ -20,6 +20,7 @@ from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import copy_, fill_
 from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.creation.making import elements_of, tensor_from_array
+from fgrad.torch.ops.creation.sequences import is_sequence
 from fgrad.torch.ops.indexing.indexing import index_tensors, put_at
 from fgrad.torch.ops.table.dispatch import UNLISTED, as_method
 from fgrad.torch.ops.table.numbers import check_number, plain_number
@@ -55,10 +56,12 @@ def _integer(x: Any) -> bool:
 
 def _as_index(x: Any) -> Any:
     """Sequences of numbers and NumPy arrays as tensors, and tensors of a single integer as numbers."""
-    if isinstance(x, np.ndarray | list | tuple | range):
-        x = tensor_from_data(x if isinstance(x, np.ndarray) else list(x))
+    if isinstance(x, np.ndarray) or (is_sequence(x) and not isinstance(x, Tensor | str | np.generic)):
+        x = tensor_from_data(x)
         if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
             x = x.to(dtypes.int64)
+    elif hasattr(x, "__index__") and not isinstance(x, int | Tensor | np.generic):
+        return operator.index(x)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
             return x
@@ -207,8 +210,15 @@ def _selected(tensor: Tensor, index: int, position: int, axis: int = 0) -> Tenso
     """The view at an index of an axis; ``position`` is that of the item in the whole index, for the error."""
     size = tensor._type.shape[axis]
     if not -size <= index < size:
+        _check_fits(index)
         raise IndexError(f"index {index} is out of bounds for dimension {position} with size {size}")
     return _select(tensor, index, axis)
+
+
+def _check_fits(x: Any) -> None:
+    """Raise PyTorch's error for an integer that does not fit into 64 bits."""
+    if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
@@ -235,10 +245,11 @@ def _as_tensor(tensor: Tensor, value: Any) -> Tensor:
     if not isinstance(value, bool | int | float | complex | np.integer):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{tensor._type.dtype.scalar_name}Tensor")
     value = plain_number(value)
-    check_number(value, tensor._type.dtype)
-    if isinstance(value, complex) and not tensor._type.dtype.is_complex:
-        value = value.real
+    _check_fits(value)
     dtype = tensor._type.dtype
+    check_number(value, dtype)
+    if isinstance(value, complex) and not dtype.is_complex:
+        value = bool(value) if dtype is dtypes.bool_ else value.real
     return new_tensor(constant(elements_of(value, dtype)), tensor_type(dtype, ()))
 
 
@@ -249,7 +260,7 @@ def copy_to(target: Tensor, value: Tensor) -> None:
         copy_(target, value)
         return
     if not value._type.shape:
-        warn_of_imaginary(value, target._type.dtype)
+        warn_of_imaginary(value._type.dtype, target._type.dtype)
         fill_(target, value)
         return
     source = view_sizes(value, _without_leading_ones(value._type.shape))

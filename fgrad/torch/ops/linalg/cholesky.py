@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
@@ -155,7 +155,7 @@ def cholesky(input: Array, upper: bool = False) -> Tensor:
 
     Source: `torch.cholesky <https://docs.pytorch.org/docs/stable/generated/torch.cholesky.html>`_.
     """
-    warn(_CHOLESKY, UserWarning)
+    warn_once(_CHOLESKY, UserWarning)
     factor = _cholesky(input, upper)
     _check_definite("cholesky", _failing_minors(input, factor.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
     return factor

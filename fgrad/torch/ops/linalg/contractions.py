@@ -8,7 +8,7 @@ from typing import Any
 import opt_einsum
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
@@ -380,7 +380,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
 
     Source: `torch.chain_matmul <https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html>`_.
     """
-    warn(
+    warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
         UserWarning,
@@ -430,7 +430,7 @@ def cross(input: Array, other: Array, dim: Any = None) -> Tensor:
         dim = next((i for i, n in enumerate(shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        warn(
+        warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly "
             "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
             "linalg.cross in a future release.",

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
@@ -91,7 +91,7 @@ def qr(input: Array, some: bool = True) -> Any:
 
     Source: `torch.qr <https://docs.pytorch.org/docs/stable/generated/torch.qr.html>`_.
     """
-    warn(_QR, UserWarning)
+    warn_once(_QR, UserWarning)
     return return_types.qr(linalg_qr(input, "reduced" if some else "complete"))
 
 

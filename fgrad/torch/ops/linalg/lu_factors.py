@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
@@ -116,11 +116,11 @@ def lu_factor(A: Array, *, pivot: bool = True) -> Any:
 
 @composite(function=False, autocast="fp32", dispatch=in_python(lambda A, pivot=True, get_infos=False, out=None: None))
 def lu(self: Array, pivot: bool = True, get_infos: bool = False) -> Any:
-    """The LU factors in one matrix, and the pivots; as ``linalg.lu_factor_ex``.
+    """The LU factors in one matrix, and the pivots; as ``linalg.lu_factor_ex``, so also of a singular matrix.
 
     Source: `torch.lu <https://docs.pytorch.org/docs/stable/generated/torch.lu.html>`_.
     """
-    factors = lu_factor_ex(self, pivot=pivot, check_errors=not get_infos)
+    factors = lu_factor_ex(self, pivot=pivot)
     return tuple(factors) if get_infos else tuple(factors[:2])
 
 
@@ -132,7 +132,7 @@ def lu_function(A: Array, pivot: bool = True, get_infos: bool = False) -> Any:
 
     Source: `torch.lu <https://docs.pytorch.org/docs/2.13/generated/torch.lu.html>`_.
     """
-    warn(_LU)
+    warn_once(_LU)
     return A.lu(pivot, get_infos)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
@@ -202,6 +203,14 @@ def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unit
     return solution, jnp.broadcast_to(A, (*batch, *A.shape[-2:]))
 
 
+_TRIANGULAR_SOLVE = (
+    "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
+    "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
+    "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
+    "X = torch.linalg.solve_triangular(A, B)."
+)
+
+
 @composite(autocast="fp32")
 def triangular_solve(
     b: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
@@ -210,6 +219,7 @@ def triangular_solve(
 
     Source: `torch.triangular_solve <https://docs.pytorch.org/docs/stable/generated/torch.triangular_solve.html>`_.
     """
+    warn_once(_TRIANGULAR_SOLVE)
     return return_types.triangular_solve(apply(_triangular_solve.operation, (b, A), (upper, transpose, unitriangular)))
 
 

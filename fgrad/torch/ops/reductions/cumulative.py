@@ -17,7 +17,7 @@ from fgrad.torch.ops.reductions.extrema import take_along
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.broadcasting import common, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind, single
-from fgrad.torch.ops.table.outputs import CAST, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
+from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_dim
@@ -192,7 +192,7 @@ def cummin(input: Array, dim: int) -> Any:
 # -- differences and integrals ---------------------------------------------------------------------------------------
 
 
-@composite(out=CAST)
+@composite(out=CAST_ONTO_ITSELF)
 def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The ``n``-th differences of neighbours along an axis.
 

@@ -69,7 +69,7 @@ def _sort_stable(input: Array, stable: bool, dim: int, descending: bool) -> Any:
     return _sort_along(input, dim, descending)
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """The elements sorted along an axis, and their indices; equal elements keep their order.
 
@@ -114,7 +114,7 @@ def _topk(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     return take_along(input, indices, dim), indices
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The ``k`` largest (or smallest) elements along an axis, and their indices.
 

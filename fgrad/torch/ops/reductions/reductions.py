@@ -1,6 +1,7 @@
 """Sums, means and products over axes, counts and tests of elements."""
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def static_dims(dim: Dims) -> Ints | None:
     """Axes as a static parameter."""
     if dim is None:
         return None
-    return (dim,) if isinstance(dim, int) else tuple([int(d) for d in dim])
+    return (operator.index(dim),) if hasattr(dim, "__index__") else tuple(map(operator.index, dim))
 
 
 def _summable(input: Any, dtype: Dtype | None) -> Any:
@@ -261,7 +262,7 @@ def _prod_dim(input: Array, dim: int, keepdim: bool = False, *, dtype: Any = Non
 
 
 @composite(autocast="fp32", out=COMPUTED)
-def prod(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along an axis.
 
     Source: `torch.prod <https://docs.pytorch.org/docs/stable/generated/torch.prod.html>`_.

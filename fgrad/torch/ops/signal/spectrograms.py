@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 from jax import numpy as jnp
 
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.torch.ops.creation.creation import ones
@@ -110,7 +110,7 @@ def stft(
         extended = pad(input.view([1] * (3 - rank) + list(input.shape)), [n_fft // 2, n_fft // 2], pad_mode)
         input = extended.view(extended.shape[-rank:])
     if window is None:
-        warn(
+        warn_once(
             f"{_NO_WINDOW},which is known to cause spectral leakage. Other windows such as torch.hann_window or "
             f"torch.hamming_window are recommended to reduce spectral leakage.{_ASK_FOR_IT}",
         )
@@ -128,7 +128,7 @@ def stft(
             "return_complex=True in a future PyTorch release."
         )
     if return_complex is False:
-        warn(
+        warn_once(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
             "tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call "
             "torch.view_as_real on the complex output to recover the old return format.",
@@ -202,7 +202,7 @@ def istft(
     Source: `torch.istft <https://docs.pytorch.org/docs/2.13/generated/torch.istft.html>`_.
     """
     if window is None:
-        warn(
+        warn_once(
             f"{_NO_WINDOW}.Please provide the same window used by stft to make the inversion lossless.{_ASK_FOR_IT}",
         )
     if not input.is_complex():
@@ -241,7 +241,7 @@ def istft(
     if input.dim() == 2:
         result = result.squeeze(0)
     if end > total:
-        warn(
+        warn_once(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
         )

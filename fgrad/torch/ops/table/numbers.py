@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.mutable.operation.operands import check_64_bits
 from fgrad.mutable.types.dtypes import dtype as Dtype
 
 #: the C++ types in PyTorch's error
@@ -40,8 +41,10 @@ def plain_number(value: Any) -> Any:
 
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold even rounded."""
-    if value.__class__ is int and 0 <= value < 128:  # every type holds these
-        return
+    if value.__class__ is int:
+        if 0 <= value < 128:  # every type holds these
+            return
+        check_64_bits(value)
     if dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
     raise RuntimeError(f"value cannot be converted to type {CPP_NAMES[dtype.numpy.name]} without overflow")
@@ -61,8 +64,10 @@ def _overflows(value: Any, dtype: Dtype) -> bool:
     if isinstance(value, bool):
         return False
     if dtype.is_floating_point:
+        if isinstance(value, int) and value >= 1 << 63:
+            return False  # PyTorch does not check unsigned integers
         return abs(value) != float("inf") and abs(value) > _greatest(dtype)
     bounds = np.iinfo(dtype.numpy)
-    # a negative number may be given for the unsigned one with the same bits
-    least = bounds.min if bounds.min else -int(bounds.max)
+    # a negative integer may be given for the unsigned one with the same bits
+    least = -int(bounds.max) if not bounds.min and isinstance(value, int) else bounds.min
     return not least <= value <= bounds.max

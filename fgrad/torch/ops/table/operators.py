@@ -11,7 +11,7 @@ import numpy as np
 from attrs import evolve
 
 from fgrad.mutable.context.torch_function.protocol import Rule
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
@@ -176,7 +176,7 @@ def _reversed_axes(self: Tensor) -> Tensor:
     """The axes in reverse order, as a view."""
     rank = len(self._type.shape)
     if rank != 2:
-        warn(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning)
+        warn_once(_T_OF_ANY_RANK if rank else _IDENTITY.format("T"), UserWarning)
     return axes.permute(self, tuple(reversed(range(rank))))
 
 
@@ -184,7 +184,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     """The last two axes exchanged, as a view."""
     rank = len(self._type.shape)
     if not rank:
-        warn(_IDENTITY.format("mT"), UserWarning)
+        warn_once(_IDENTITY.format("mT"), UserWarning)
         return self
     if rank < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
@@ -196,7 +196,7 @@ def _conjugate_transposed(name: str) -> Callable[[Tensor], Tensor]:
         """The conjugate transpose, as a view."""
         rank = len(self._type.shape)
         if not rank:
-            warn(_CONJUGATE.format(name), UserWarning)
+            warn_once(_CONJUGATE.format(name), UserWarning)
             return complex_views.conj(self)
         if name == "H" and rank != 2:
             hint = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""

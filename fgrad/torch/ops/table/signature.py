@@ -45,7 +45,7 @@ else:
         """Annotates a sequence of tensors."""
 
     class Ints:
-        """Annotates a static tuple of integers that may be given one by one."""
+        """Annotates a static tuple of integers; a method that has no other argument takes them one by one, too."""
 
     class Dims:
         """Annotates axes: one, several, or None for all."""
@@ -116,6 +116,7 @@ class Signature:
         "statics",
         "complete",
         "first",
+        "only",
         "checked",
         "former",
         "bindings",
@@ -125,6 +126,8 @@ class Signature:
         self.name: str = name
         #: the position of the first argument in errors: 0 for methods, whose ``self`` does not count
         self.first: int = first
+        #: the position of integers that may be given one by one: those that are a method's only argument
+        self.only: int | None = None
         function = behind_decorators(function)
         code, annotations, keyword_defaults = function.__code__, function.__annotations__, function.__kwdefaults__ or {}
         defaults = function.__defaults__ or ()
@@ -147,6 +150,10 @@ class Signature:
         #: the bindings that ``learn`` has stored, by the classes of the arguments and the names of keyword arguments
         self.bindings: dict[tuple[Any, ...], Binding] = {}
 
+    def only_integers(self) -> int | None:
+        """The position of integers that are the only argument but the tensor."""
+        return 1 if self.positional == 2 and self.kinds[1] in (Ints, Dims) else None
+
     def of_method(self, name: str | None = None) -> "Signature":
         """The signature of the method, optionally under another name."""
         method = object.__new__(Signature)
@@ -154,6 +161,7 @@ class Signature:
             setattr(method, slot, getattr(self, slot))
         method.name = name or self.name
         method.first = 0
+        method.only = method.only_integers()
         this = self.names[:1]
         method.former = [this + [parameter for parameter in order if parameter not in this] for order in self.former]
         return method
@@ -175,7 +183,7 @@ class Signature:
         names = self.names
         values: list[Any] = [_EMPTY] * len(names)
         for i, value in enumerate(args):
-            if i < len(names) and self.kinds[i] is Ints and _spread(value):
+            if self.only == i and _spread(value) and (self.kinds[i] is Ints or len(args) > i + 1):
                 values[i] = tuple(args[i:])
                 break
             if i >= self.positional:
@@ -329,7 +337,7 @@ class Signature:
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
                     return checked_ints(value, self.name, self.names[i], i + self.first)
-                if not _is_index(value):
+                if not _is_index(value) or kind is Ints:
                     raise self.refusal(i, "tuple of ints", value, count)
             if isinstance(value, np.ndarray):
                 raise self.refusal(i, "Number", value, count)

@@ -7,7 +7,7 @@ An entry is a function of arrays under ``@operation``.  The annotations say what
 * ``Fixed``: a tensor without one (an index, a mask);
 * ``Number``: a Python number that is an input of the program; ``Integer``: one that must be an integer;
 * ``Arrays``: any number of tensors, given as a sequence;
-* ``Ints``: a static tuple of integers, which a caller may also give one by one (``x.permute(0, 2, 1)``);
+* ``Ints``: a static tuple of integers, which may be given one by one if they are a method's only argument;
 * ``Dims``: static axes: one, several, or None for all;
 * anything else is a static parameter: hashable, with a plan for each value.  For one annotated ``int`` or ``bool``,
   other values raise PyTorch's error.
@@ -209,6 +209,8 @@ def view(
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
         signature = Signature(called, array_function)
+        if not function:
+            signature.only = signature.only_integers()
         op = ViewOperation(
             called,
             _by_name(array_function, signature),

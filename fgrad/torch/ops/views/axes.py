@@ -6,6 +6,7 @@ from typing import Any
 from attrs import evolve
 from jax import lax
 
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Geometry, Ints
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -115,6 +116,9 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Tensor:
 @composite()
 def adjoint(input: Any) -> Tensor:
     """The conjugate transpose of the last two axes, as a view."""
+    if not input._type.shape:
+        warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
+        return input.conj()
     if len(input._type.shape) < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {len(input._type.shape)}-D "

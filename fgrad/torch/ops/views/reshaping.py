@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.context.warning import warn
+from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
@@ -145,7 +145,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     vectors = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors)
     check_tensors(vectors)
     if indexing is None:
-        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if any(x._type.dtype is not vectors[0]._type.dtype for x in vectors):

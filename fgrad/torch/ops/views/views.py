@@ -186,6 +186,9 @@ def view_sizes(input: Array, size: SpreadInts) -> Any:
 
 
 def _retyped_geometry(g: Geometry, dtype: Dtype) -> Geometry:
+    if g.conj or g.neg:
+        what = "conjugate view tensors" if g.conj else "tensors with negative bit set"
+        raise RuntimeError(f"torch.Tensor.view is not supported for {what} when converting to a different dtype.")
     old, new = g.dtype.itemsize, dtype.itemsize
     if old == new:
         return evolve(g, dtype=dtype)

@@ -1,0 +1,71 @@
+"""Parts of an operation, computed by several threads."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from fgrad.run.kernels import helpers
+from fgrad.run.kernels.helpers import slices_of, together
+
+
+def test_slices_cover_an_axis_evenly():
+    assert slices_of(10, 3) == [slice(0, 3), slice(3, 6), slice(6, 10)]
+
+
+def test_a_helper_computes_meanwhile():
+    begun, threads = threading.Event(), []
+
+    def other():
+        threads.append(threading.get_ident())
+        begun.set()
+
+    together([lambda: begun.wait(10), other])
+    assert begun.is_set() and threads[0] != threading.get_ident()
+
+
+def test_what_no_helper_begins_the_caller_computes():
+    """Also a task that was computed here is computed once."""
+    may_end, threads = threading.Event(), []
+    busy = [helpers._helpers.submit(may_end.wait, 10) for _ in range(helpers._helpers._max_workers)]
+    together([lambda: None, lambda: threads.append(threading.get_ident())])
+    may_end.set()
+    assert [future.result() for future in busy] and threads == [threading.get_ident()]
+
+
+def test_tasks_have_the_error_state_of_the_caller():
+    states = []
+    with np.errstate(over="raise"):
+        together([lambda: states.append(np.geterr()["over"])] * 2)
+    assert states == ["raise", "raise"]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_is_raised(failing):
+    tasks = [lambda: None, lambda: None]
+    tasks[failing] = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        together(tasks)
+
+
+def test_without_threads_the_caller_does_it_all(monkeypatch):
+    def submit(*_):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(helpers._helpers, "submit", submit)
+    done = []
+    together([lambda: done.append(1)] * 3)
+    assert done == [1, 1, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_a_forked_process_has_helpers_of_its_own():
+    together([lambda: None] * 2)
+    child = os.fork()
+    if child == 0:
+        done = []
+        together([lambda: done.append(1)] * 2)
+        os._exit(0 if done == [1, 1] else 1)
+    assert os.waitpid(child, 0)[1] == 0
