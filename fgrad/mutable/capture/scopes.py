@@ -1,6 +1,5 @@
 """Namespaces that are not dicts, adapted to dicts: slots, closures, functions, classes."""
 
-from collections.abc import Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -15,35 +14,27 @@ class Slots:
     """The attributes of an object with slots, as a dict."""
 
     object: Any
-    #: by name; a property of a subclass may hide one
-    slots: dict[str, MemberDescriptorType]
+    names: tuple[str, ...]
 
     @staticmethod
     def of(value: Any) -> "Slots | None":
         """The slots of an object, if it has any."""
-        slots = _slots_of(type(value))
-        return Slots(value, slots) if slots else None
+        names = _slots_of(type(value))
+        return Slots(value, names) if names else None
 
     def items(self) -> list[tuple[str, Any]]:
-        return list(self._items())
-
-    def _items(self) -> Iterator[tuple[str, Any]]:
-        for name, slot in self.slots.items():
-            try:
-                yield name, slot.__get__(self.object)
-            except AttributeError:  # not bound
-                continue
+        return [(name, getattr(self.object, name)) for name in self.names if hasattr(self.object, name)]
 
     def __len__(self) -> int:
         return len(self.items())
 
     def clear(self) -> None:
         for name, _ in self.items():
-            self.slots[name].__delete__(self.object)
+            object.__delattr__(self.object, name)
 
     def update(self, values: dict[str, Any]) -> None:
         for name, value in values.items():
-            self.slots[name].__set__(self.object, value)
+            object.__setattr__(self.object, name, value)
 
 
 @frozen
@@ -106,9 +97,9 @@ class ClassAttributes:
         type.__setattr__(self.owner, name, value)
 
 
-def _slots_of(cls: type) -> dict[str, MemberDescriptorType]:
-    """The slots of a class and its bases."""
-    return {name: vars(base)[name] for base in reversed(cls.__mro__) for name in _own_slots(base)}
+def _slots_of(cls: type) -> tuple[str, ...]:
+    """The names of the slots of a class and its bases."""
+    return tuple([name for base in cls.__mro__ for name in _own_slots(base)])
 
 
 def _own_slots(cls: type) -> list[str]:
