@@ -52,7 +52,7 @@ from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
 from fgrad.record.origin import Call
-from fgrad.record.references import reference_call, with_references
+from fgrad.record.references import is_own, reference_call, with_references
 from fgrad.record.tracer import Tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -204,9 +204,14 @@ class Recording(TakesGraphs):
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
         """Record ``op`` on values; the tracers of its outputs."""
-        if isinstance(op.primitive, PythonCall):
-            with set_trace(self):
-                return list(op.bind(args))
+        if op.effects:
+            if isinstance(op.primitive, PythonCall):
+                with set_trace(self):
+                    return list(op.bind(args))
+            # a pull-back may read and write references that were created here
+            if op.name in THREADED and any(is_own(self, x) for x in args):
+                results = reference_call(self, op.primitive, args, op.params)
+                return list(results) if op.primitive.multiple_results else [results]
         first = self.append(op, tuple(map(self.number, args)), source)
         return [new_tracer(self, t, first + i) for i, t in enumerate(op.out_types)]
 

@@ -8,10 +8,9 @@ import jax
 import numpy as np
 
 from fgrad.graph.graph import Const, Graph
-from fgrad.graph.op import Op
-from fgrad.graph.references import THREADED, full_access
+from fgrad.graph.references import full_access
 from fgrad.graph.regions import Deferred, DeferredByZeros
-from fgrad.graph.source import RawSource, Source, here
+from fgrad.graph.source import here
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
@@ -26,7 +25,6 @@ from fgrad.jaxcore import (
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recording import Recording, new_tracer
-from fgrad.record.references import is_own, reference_call
 from fgrad.record.tracer import Tracer
 
 
@@ -81,13 +79,6 @@ class Stager(Recording):
 
     def write_outside(self, reference: Any, value: Any) -> None:
         self.emit(full_access("swap", [typeof(reference), typeof(value)]), [reference, value], here(4))
-
-    def emit(self, op: Op, args: Sequence[Any], source: RawSource | Source | None) -> list[Any]:
-        # a pull-back may read and write references that were created here
-        if op.effects and op.name in THREADED and any(is_own(self, x) for x in args):
-            results = reference_call(self, op.primitive, args, op.params)
-            return list(results) if op.primitive.multiple_results else [results]
-        return super().emit(op, args, source)
 
     def number(self, value: Any) -> int:
         # scalars and NumPy scalars in staged code are part of the program

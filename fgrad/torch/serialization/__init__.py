@@ -154,8 +154,6 @@ def load(
         )
     with open(f, "rb") if isinstance(f, str | os.PathLike) else contextlib.nullcontext(f) as stream:
         content = stream.read()
-    if not content:
-        raise EOFError
     if safetensors_header(content):
         return load_tensors(content, map_location)
     kind = restricted.Unpickler if only_data else unpickler.Unpickler

@@ -64,12 +64,16 @@ def check_wide(kernel: str, x: Any) -> None:
 
 
 def single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do."""
+    """Make a function of arrays compute 16-bit floating-point numbers in 32 bits, as PyTorch's kernels do.
+
+    The first floating-point array decides whether that is done.
+    """
 
     @functools.wraps(function)
     def computed(*arrays: Any, **named: Any) -> Any:
-        half = next((x.dtype for x in (*arrays, *named.values()) if _is_half_array(x)), None)
-        if half is None:
+        given = (*arrays, *named.values())
+        half = next((x.dtype for x in given if hasattr(x, "aval") and jnp.issubdtype(x.dtype, np.inexact)), None)
+        if half is None or not is_half(half):
             return function(*arrays, **named)
         result = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
         if isinstance(result, tuple):
