@@ -40,7 +40,7 @@ from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
-from fgrad.seam import CaptureError, Source, Tracer, here
+from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
 
 UNSUPPORTED_INPUT = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
@@ -285,7 +285,7 @@ class Capture:
             return traced
         inputs = [self.generator(generator) for generator in used]
         graph = draw_graph(draw, used, parameters, sample)
-        value, *states = self.tape.splice(graph, [*parameters, *(each.value for each in inputs)])
+        value, *states = with_x64(self.tape.splice, graph, [*parameters, *(each.value for each in inputs)])
         for each, state in zip(inputs, states, strict=True):
             each.value = state
         return value

@@ -273,6 +273,8 @@ class Generator:
         The numbers are drawn in blocks; on exit the generator continues after the last one used.
         """
         self.check_on_host()
+        if modes.capturing is not None:  # before the sampler takes a pending normal number
+            modes.capturing.note_draw(self)
         with self.lock:
             start, unused = self._position(), self._unused
             block = 32

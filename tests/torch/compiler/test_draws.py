@@ -198,3 +198,25 @@ def test_a_seed_of_the_system_is_no_part_of_a_program():
         torch.pure(lambda: torch.initial_seed())()
     with pytest.raises(RuntimeError, match="state size to be 3"):
         torch.pure(lambda: torch.set_rng_state(torch.zeros(3, dtype=torch.uint8)))()
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_parameters_made_inside_keep_64_bits(in_pieces):
+    def draw(log):
+        drawn = torch.multinomial(torch.tensor([0.3, 0.7 - 1e-12, 1e-12], dtype=torch.float64), 1)
+        return drawn, log.append(1) if in_pieces else None
+
+    log, found = [], []
+    for run in (draw, torch.compile(draw)):
+        torch.manual_seed(0)
+        found.append([run(log)[0].item() for _ in range(3)])
+    assert found[0] == found[1]
+
+
+def test_a_pending_normal_number_is_used_once():
+    concentrations = torch.tensor([1.5, 0.5, 2.5])
+    found = []
+    for run in (torch._standard_gamma, torch.compile(torch._standard_gamma)):
+        torch.manual_seed(3)
+        found.append([run(concentrations).tolist() for _ in range(3)])
+    assert np.allclose(found[0], found[1])
