@@ -19,6 +19,23 @@ def output(program):
     return found.stdout
 
 
+def test_a_compiled_step_reaches_what_is_the_users():
+    """The library's own tables are none of it, whatever its classes are called."""
+    program = """
+import fgrad.torch
+fgrad.torch.install()
+import torch
+from fgrad.mutable.capture.snapshot import Snapshot, roots_of
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()
+print(len(Snapshot().walk(roots_of(step)).objects))
+"""
+    assert int(output(program)) < 60
+
+
 def test_import_torch_means_this_package():
     program = """
 import importlib.metadata, importlib.util, sys

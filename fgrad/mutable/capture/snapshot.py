@@ -45,6 +45,8 @@ WITHOUT_STATE = (
     "fgrad.run",
     "logging",
 )
+#: what the modules of this layer call themselves; the second, where it stands in for PyTorch
+_OWN = frozenset(("fgrad", "torch"))
 _WITHOUT_STATE = tuple([f"{module}." for module in WITHOUT_STATE])
 
 
@@ -392,7 +394,7 @@ def _user_modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
 
 
 def _is_library(module: str | None) -> bool:
-    return is_without_state(module) or module.partition(".")[0] == "fgrad"  # type: ignore[union-attr]
+    return is_without_state(module) or module.partition(".")[0] in _OWN  # type: ignore[union-attr]
 
 
 def _is_library_or_stdlib(module: str | None) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.helpers import slices_of, together
+from fgrad.run.kernels.helpers import THREADS, slices_of, together
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -35,7 +35,6 @@ from fgrad.run.kernels.kernel import (
     flushing,
     same,
 )
-from fgrad.run.kernels.one_thread import THREADS
 
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
 _BITS = INTEGERS | {BOOL}

@@ -49,12 +49,15 @@ def _submit(task: Task) -> Future[Any] | None:
         return None
 
 
+#: how many threads compute at most, this one and the helpers
+THREADS: int = os.cpu_count() or 1
+
 _helpers: ThreadPoolExecutor
 
 
 def _start_helpers() -> None:
     global _helpers
-    _helpers = ThreadPoolExecutor(max((os.cpu_count() or 1) - 1, 1), "fgrad computes")
+    _helpers = ThreadPoolExecutor(max(THREADS - 1, 1), "fgrad computes")
 
 
 _start_helpers()
