@@ -176,7 +176,10 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     num_res = len(reverse.forward.outputs) - m
     ins = [(j, r) for j, r in enumerate(reverse.results) if r is not None]
     linear = list(range(n + m + num_res, len(reverse.backward.in_types)))
-    graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
+    try:
+        graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
+    except (errors.NotLinearError, errors.ReverseWhileError) as error:
+        raise errors.no_forward_mode(op.params["label"]) from error
     builder = PushforwardBuilder(op, live)
     outs = builder.splice(reverse.forward, builder.ins)
     tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
