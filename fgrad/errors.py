@@ -163,24 +163,12 @@ def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
     )
 
 
-class UndefinedDerivativeError(NotImplementedError, ValueError):
+class UndefinedDerivativeError(NotImplementedError, TypeError, ValueError):
     """The derivative of an operation that has none was needed."""
 
 
 def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
-
-
-class ForwardModeError(UndefinedDerivativeError, TypeError):
-    """Forward mode was needed of a ``custom_vjp`` function whose backward pass cannot be transposed."""
-
-
-def no_forward_mode(function: str) -> ForwardModeError:
-    return ForwardModeError(
-        f"The custom_vjp function {function!r} has no forward mode: that would be its backward pass transposed, and "
-        "that is not linear in the cotangents, or loops a number of times that is known only when it runs.\n"
-        "Ways out: reverse mode (fgrad.vjp, fgrad.jacrev); or fgrad.define_rule, which takes a jvp besides a vjp."
-    )
 
 
 class UnrecordedError(TypeError):

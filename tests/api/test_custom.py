@@ -242,7 +242,7 @@ def test_forward_mode_of_a_backward_pass_that_has_no_transpose(bwd, wrap):
         return jnp.exp(x)
 
     f.defvjp(lambda x: (jnp.exp(x), x), lambda x, g: (x * bwd(g),))
-    with pytest.raises(TypeError, match="custom_vjp function 'f' has no forward mode.*\n.*reverse mode"):
+    with pytest.raises(TypeError, match="'f' cannot be differentiated.*forward mode of a custom_vjp.*reverse mode"):
         fgrad.jvp(wrap(f), (X,), (X,))
 
 
