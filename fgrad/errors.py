@@ -163,7 +163,7 @@ def missing_custom_rule(function: str, kind: str) -> MissingCustomRuleError:
     )
 
 
-class UndefinedDerivativeError(NotImplementedError, ValueError):
+class UndefinedDerivativeError(NotImplementedError, TypeError, ValueError):
     """The derivative of an operation that has none was needed."""
 
 

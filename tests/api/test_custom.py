@@ -230,6 +230,22 @@ def test_a_tangent_that_jumps_has_no_reverse_mode(wrap, tangent):
             library.grad(lambda x: f(x).sum())(X)
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, jax.jit, lambda f: lambda x: jax.lax.map(f, x[None])], ids=["", "jit", "map"]
+)
+@pytest.mark.parametrize(
+    "bwd", [jnp.sign, lambda g: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * c, g)], ids=["jumps", "loops"]
+)
+def test_forward_mode_of_a_backward_pass_that_has_no_transpose(bwd, wrap):
+    @jax.custom_vjp
+    def f(x):
+        return jnp.exp(x)
+
+    f.defvjp(lambda x: (jnp.exp(x), x), lambda x, g: (x * bwd(g),))
+    with pytest.raises(TypeError, match="'f' cannot be differentiated.*forward mode of a custom_vjp.*reverse mode"):
+        fgrad.jvp(wrap(f), (X,), (X,))
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, lambda f: lambda t: jax.lax.map(f, t)], ids=["", "jit", "map"])
 def test_a_transpose_is_one_of_the_function(wrap):
     """A rule says what the derivative of a linear function is; what its transpose is, the function says."""

@@ -322,6 +322,15 @@ def test_transpose_closing_over_traced_values():
     same(f(fgrad.grad, fgrad.linear_transpose), f(jax.grad, jax.linear_transpose))
 
 
+def test_a_solve_without_transpose_solve_has_forward_mode_alone():
+    a = jnp.array([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 4.0]])
+    f = lambda b: jax.lax.custom_linear_solve(lambda x: a @ x, b, lambda mv, b: jnp.linalg.solve(a, b))  # noqa: E731
+    same(fgrad.jacfwd(f)(X), jax.jacfwd(f)(X))
+    for library in (jax, fgrad):
+        with pytest.raises(TypeError, match="transpose_solve"):
+            library.grad(lambda b: f(b).sum())(X)
+
+
 def test_transpose_refuses():
     for f, name in ((jnp.sin, "sin"), (lambda x: x * x, "mul|integer_pow|square"), (jnp.abs, "abs|sign|mul")):
         with pytest.raises(errors.NotLinearError, match=name):

@@ -176,7 +176,15 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     num_res = len(reverse.forward.outputs) - m
     ins = [(j, r) for j, r in enumerate(reverse.results) if r is not None]
     linear = list(range(n + m + num_res, len(reverse.backward.in_types)))
-    graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
+    try:
+        graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
+    except (errors.NotLinearError, errors.ReverseWhileError) as error:
+        reason = (
+            "forward mode of a custom_vjp is its backward pass transposed, and this is not linear in the cotangents, "
+            "or loops a number of times that is known only when it runs. Ways out: reverse mode (fgrad.vjp, "
+            "fgrad.jacrev); fgrad.define_rule, which takes a jvp besides a vjp."
+        )
+        raise errors.undefined(op.params["label"], reason) from error
     builder = PushforwardBuilder(op, live)
     outs = builder.splice(reverse.forward, builder.ins)
     tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
