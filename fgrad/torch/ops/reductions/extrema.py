@@ -126,7 +126,7 @@ def _choose(
     elif given is not None:
         raise TypeError(no_match(function, types_of((input, given, dim)), _EXTREMA))
     if isinstance(dim, Tensor) and not dim.shape and not dim._type.inexact:
-        dim = int(dim)
+        dim = int(dim.item())
     if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int)):
         raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
     if other is not None:
