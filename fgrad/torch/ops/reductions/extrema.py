@@ -119,16 +119,17 @@ def _choose(
     function: str, input: Any, given: Any, keepdim: bool, dim: Any, other: Any, out: Any, of_all: Any, along: Any
 ) -> Any:
     """Of all elements, along an axis, or of two tensors; ``given`` is the second argument without a name."""
+    arguments = [x for x in (input, given, dim) if x is not None]
     if isinstance(given, Tensor) and other is None:
         other = given
     elif dim is None:
         dim = given
     elif given is not None:
-        raise TypeError(no_match(function, types_of((input, given, dim)), _EXTREMA))
+        raise TypeError(no_match(function, types_of(arguments), _EXTREMA))
     if isinstance(dim, Tensor) and not dim.shape and not dim._type.inexact:
         dim = int(dim.item())
     if not isinstance(input, Tensor) or not (dim is None or isinstance(dim, int)):
-        raise TypeError(no_match(function, types_of((input,) if dim is None else (input, dim)), _EXTREMA))
+        raise TypeError(no_match(function, types_of(arguments), _EXTREMA))
     if other is not None:
         return TABLE[f"{function}imum"].call(input, other, out=out)
     if dim is None:
