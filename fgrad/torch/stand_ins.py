@@ -145,7 +145,9 @@ _COMPILER = {
 
 
 def _compiler(name: str) -> Any:
-    """What ``torch.compiler`` has, and the class of compiled modules."""
+    """What ``torch.compiler`` has, the class of compiled modules, and its module."""
+    if f"_dynamo.{name}" in ALIASES:
+        return importlib.import_module(f"{HERE}_dynamo.{name}")
     if name not in _COMPILER:
         raise AttributeError(f"module 'torch._dynamo' has no attribute {name!r}")
     return getattr(importlib.import_module(HERE + _COMPILER[name]), name)
