@@ -6,8 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from fgrad.run.kernels import helpers
-from fgrad.run.kernels.helpers import slices_of, together
+from fgrad.run.kernels.helpers import helpers, slices_of, together
 
 
 def test_slices_cover_an_axis_evenly():
@@ -28,7 +27,7 @@ def test_a_helper_computes_meanwhile():
 def test_what_no_helper_begins_the_caller_computes():
     """Also a task that was computed here is computed once."""
     may_end, threads = threading.Event(), []
-    busy = [helpers._helpers.submit(may_end.wait, 10) for _ in range(helpers._helpers._max_workers)]
+    busy = [helpers().submit(may_end.wait, 10) for _ in range(helpers()._max_workers)]
     together([lambda: None, lambda: threads.append(threading.get_ident())])
     may_end.set()
     assert [future.result() for future in busy] and threads == [threading.get_ident()]
@@ -53,7 +52,7 @@ def test_without_threads_the_caller_does_it_all(monkeypatch):
     def submit(*_):
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(helpers._helpers, "submit", submit)
+    monkeypatch.setattr(helpers(), "submit", submit)
     done = []
     together([lambda: done.append(1)] * 3)
     assert done == [1, 1, 1]

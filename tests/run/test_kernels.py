@@ -111,8 +111,8 @@ def test_large_arrays_are_computed_in_parts(monkeypatch):
         found = kernel(graph.nodes[-1].op)
         expected = [found.compute(x) for x in arrays]
         with monkeypatch.context() as patch:
-            patch.setattr(elementwise, "THREADS", 3)
-            patch.setattr(elementwise, "PART", 1)
+            patch.setattr(elementwise, "PROCESSORS", 3)
+            patch.setattr(elementwise, "FUNCTION_PART", 1)
             for x_, y in zip(arrays, expected, strict=True):
                 np.testing.assert_array_equal(found.compute(x_), y)
 

@@ -39,14 +39,7 @@ def by_columns(outer: tuple[int, int, int], outputs: int, sizes: Sequence[int], 
     ]
     features_first = (1, 2, 0, *results)
 
-    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-        windows = windows_of(x)
-        matrix = np.ascontiguousarray(w.reshape(groups, outputs, width))  # BLAS takes no negative strides
-        into = out.transpose(features_first)
-        for group, block in blocks:
-            _multiply(matrix[group], windows[block, group].transpose(order), into[group, :, block])
-
-    def _multiply(matrix: np.ndarray, part: np.ndarray, into: np.ndarray) -> None:
+    def multiply(matrix: np.ndarray, part: np.ndarray, into: np.ndarray) -> None:
         # a call per block frees its columns before the next ones are allocated, which reuse their memory
         count = len(matrix)
         columns = part.reshape(count, -1, width).swapaxes(1, 2) if as_rows else part.reshape(count, width, -1)
@@ -54,6 +47,13 @@ def by_columns(outer: tuple[int, int, int], outputs: int, sizes: Sequence[int], 
             np.matmul(matrix, columns, out=into.reshape(count, outputs, -1))
         else:
             into[...] = np.matmul(matrix, columns).reshape(into.shape)
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        windows = windows_of(x)
+        matrix = np.ascontiguousarray(w.reshape(groups, outputs, width))  # BLAS takes no negative strides
+        into = out.transpose(features_first)
+        for group, block in blocks:
+            multiply(matrix[group], windows[block, group].transpose(order), into[group, :, block])
 
     return convolve
 

@@ -92,13 +92,7 @@ def _taps(sizes: Sizes, along: Along) -> Convolve:
     groups, dims = sizes.groups, len(along)
     read_of = reading((sizes.n, groups), sizes.sizes, along, sizes.dtype)
     offsets = [
-        (
-            offset,
-            [
-                slice(i * p.dilation, i * p.dilation + (p.count - 1) * p.stride + 1, p.stride)
-                for i, p in zip(offset, along, strict=True)
-            ],
-        )
+        (offset, [p.read_at(tap) for tap, p in zip(offset, along, strict=True)])
         for offset in itertools.product(*[range(p.taps) for p in along])
     ]
 
@@ -132,14 +126,8 @@ def _results(sizes: Sizes, along: Along) -> Convolve:
     groups_last = along[-1].taps < LONG
     subscripts = f"nc{inner}g,oc{inner}g->ngo" if groups_last else f"ngc{inner},goc{inner}->ngo"
     windows = [
-        (
-            result,
-            [
-                slice(i * p.stride, i * p.stride + (p.taps - 1) * p.dilation + 1, p.dilation)
-                for i, p in zip(result, along, strict=True)
-            ],
-        )
-        for result in itertools.product(*[range(p.count) for p in along])
+        (position, [p.read_for(result) for result, p in zip(position, along, strict=True)])
+        for position in itertools.product(*[range(p.count) for p in along])
     ]
 
     def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
@@ -148,8 +136,8 @@ def _results(sizes: Sizes, along: Along) -> Convolve:
         if groups_last:
             read, w = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (w, 0)))
             every = every[1:]
-        for result, window in windows:
-            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *result)])
+        for position, window in windows:
+            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *position)])
 
     return convolve
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.helpers import THREADS, slices_of, together
+from fgrad.run.kernels.helpers import PROCESSORS, slices_of, together
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -76,7 +76,7 @@ def _in_parts(function: Compute) -> Compute:
 
     def compute(*xs: Any) -> Any:
         x = xs[0]
-        count = min(THREADS, x.size // PART)
+        count = min(PROCESSORS, x.size // FUNCTION_PART)
         if count < 2 or len(xs) > 1:
             return function(*xs)
         outermost = max(range(x.ndim), key=lambda axis: abs(x.strides[axis]))
@@ -193,7 +193,7 @@ def _select(op: Op) -> Kernel | None:
 
 
 #: the elements of a part of a function
-PART = 1 << 14
+FUNCTION_PART = 1 << 14
 #: fewer elements NumPy's ``tanh`` computes faster
 _FEW = 1 << 9
 #: the hyperbolic tangent of smaller numbers is the number, in single precision

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -44,22 +45,20 @@ def slices_of(length: int, count: int) -> list[slice]:
 def _submit(task: Task) -> Future[Any] | None:
     """Have a helper run a task; None if there is none."""
     try:
-        return _helpers.submit(copy_context().run, task)
+        return helpers().submit(copy_context().run, task)
     except RuntimeError:  # the interpreter is exiting, or the system is out of threads
         return None
 
 
-#: how many threads compute at most, this one and the helpers
-THREADS: int = os.cpu_count() or 1
-
-_helpers: ThreadPoolExecutor
+#: as many threads compute at most, this one and the helpers
+PROCESSORS: int = os.cpu_count() or 1
 
 
-def _start_helpers() -> None:
-    global _helpers
-    _helpers = ThreadPoolExecutor(max(THREADS - 1, 1), "fgrad computes")
+@cache
+def helpers() -> ThreadPoolExecutor:
+    """The helper threads, made at the first use."""
+    return ThreadPoolExecutor(max(PROCESSORS - 1, 1), "fgrad computes")
 
 
-_start_helpers()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_helpers)  # a forked process has only the forking thread
+    os.register_at_fork(after_in_child=helpers.cache_clear)  # a forked process has only the forking thread

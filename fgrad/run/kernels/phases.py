@@ -87,6 +87,16 @@ class Phase:
         """One beyond the last element that is read."""
         return self.start + (self.count - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
+    def read_at(self, tap: int) -> slice:
+        """Where a tap meets what is read, for all results."""
+        start = tap * self.dilation
+        return slice(start, start + (self.count - 1) * self.stride + 1, self.stride)
+
+    def read_for(self, result: int) -> slice:
+        """Where a result meets what is read, for all taps."""
+        start = result * self.stride
+        return slice(start, start + (self.taps - 1) * self.dilation + 1, self.dilation)
+
     def among(self, results: slice) -> "Phase":
         """Some of the results, by their numbers in this phase."""
         first = self.results.start + results.start * self.results.step
