@@ -223,10 +223,14 @@ class Executable(Follower):
         if not self.begun:
             self.begin()
         pace = self._pace_of(active())
-        if self.numpy is not None or pace.runs > 0:
+        if self.numpy is not None or self._is_rented() or pace.runs > 0:
             return True
         self._left = 0  # a long graph that is not compiled would run in stretches, which is slower than the alternative
         return self._ready(pace.compile)
+
+    def _is_rented(self) -> bool:
+        """Whether NumPy runs it as long as it is new, or has: see NOTE [Rent or buy]."""
+        return self._unspent > 0 or self._fastest < inf
 
     def _ready(self, compile: Compile) -> bool:
         if self._xla is not None:

@@ -119,11 +119,13 @@ class Routine(Executable):
         return joins
 
     @property
-    def kept(self) -> bool:
-        """Whether NumPy runs it permanently, or nothing has to run."""
+    def lost_by_numpy(self) -> float:
+        """The seconds that a run may take longer by NumPy than as it runs now; infinite if NumPy cannot run it."""
         if not self.begun:
             with_x64(self.begin)
-        return self.numpy is not None or self.passed is not None
+        if self.numpy is not None or self.passed is not None or (self._new is not None and self._unspent > 0):
+            return 0
+        return self._fastest
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
         # the hot path: NumPy arrays are on the CPU, wherever others may be
