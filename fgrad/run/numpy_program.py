@@ -285,11 +285,11 @@ def _last_uses(lines: Sequence[Line], outputs: Sequence[int], values: Collection
     """By the position of a line, which of some values are computed before and not used after it."""
     computed = {i for line in lines for i in line.values}.intersection(values).difference(outputs)
     last: dict[int, int] = {}
-    for position, line in enumerate(lines):
-        last.update(dict.fromkeys(computed.intersection(line.operands), position))
+    for at, line in enumerate(lines):
+        last.update(dict.fromkeys(computed.intersection(line.operands), at))
     ends: dict[int, list[int]] = {}
-    for i, position in last.items():
-        ends.setdefault(position, []).append(i)
+    for i, at in last.items():
+        ends.setdefault(at, []).append(i)
     return ends
 
 
@@ -311,14 +311,14 @@ def _function(
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
-    for position, line in enumerate(lines):
+    for at, line in enumerate(lines):
         name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
         scope[name] = line.compute
         results = ", ".join([f"v{i}" for i in line.values])
         out = [] if line.buffer is None else [f"out=v{line.buffer}"]
         text.append(f"    {results} = {name}({', '.join([*[f'v{i}' for i in line.operands], *out])})")
-        if position in freed:
-            text.append(f"    del {', '.join([f'v{i}' for i in freed[position]])}")
+        if at in freed:
+            text.append(f"    del {', '.join([f'v{i}' for i in freed[at]])}")
     # inputs and constants are returned as they are
     computed = {i for line in lines for i in line.values} | full.keys()
     for i in computed.intersection(outputs):

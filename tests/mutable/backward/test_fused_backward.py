@@ -23,7 +23,7 @@ from tests.torch.mirror import Player, alike, described, random_program
 
 
 def priced(rent: float) -> Policy:
-    """A policy without NumPy, under which nothing waits, so that backward has arrays, and the second may be compiled."""
+    """A policy without NumPy, under which nothing waits, so that the second backward may be compiled."""
     default = POLICIES["default"]
     operations = evolve(default.operations, numpy_excess=-inf)
     return Policy(operations=operations, backward_runs=1, pieces_rent=rent, deferred_size=inf)
@@ -291,7 +291,7 @@ def test_a_long_backward_is_fused_if_numpy_runs_it(excess: float, fused: list[bo
     operations = evolve(default.operations, numpy_excess=excess)
     with fgrad.policy(Policy(operations=operations, backward_runs=1, pieces_rent=0)):
         for _ in range(RUNS):
-            x = y = leaf(3)
+            y = leaf(3)
             for _ in range(length):
                 y = y * 1
             y.sum().backward()
