@@ -300,11 +300,13 @@ class _Call:
     def finish(self, results: list[Any]) -> list[Any]:
         """Save the tensors for backward; the results."""
         ctx = self.ctx
-        if self.recorded or self.ruled:
-            self._save()
-            if modes.findings is not None:
-                ctx._kept = explain.tensors_on_context(ctx)
-        ctx.to_save = ctx.saved_for_forward = None
+        try:
+            if self.recorded or self.ruled:
+                self._save()
+                if modes.findings is not None:
+                    ctx._kept = explain.tensors_on_context(ctx)
+        finally:  # an output among them would keep its own node alive
+            ctx.to_save = ctx.saved_for_forward = None
         if self.ruled:
             results = [own_handle(x) if isinstance(x, Tensor) else x for x in results]
             rule_outputs(ctx, self.inputs, results)
