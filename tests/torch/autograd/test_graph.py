@@ -245,6 +245,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "an edge": _edge,
     "whether there may be hooks": _hooks_state,
     "switches": _switched,
+    "states": lambda torch: [
+        getattr(torch._C, name)()
+        for name in ("is_grad_enabled", "is_inference_mode_enabled", "is_anomaly_enabled", "_is_fwd_grad_enabled")
+    ],
     "a weak reference": _weak,
     "a node pickled": lambda torch: pickle.dumps(torch.ones(2, requires_grad=True).sum().grad_fn),
     "a node copied": lambda torch: copy.deepcopy(torch.ones(2, requires_grad=True).sum().grad_fn),

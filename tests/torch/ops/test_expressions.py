@@ -335,3 +335,9 @@ def test_filling_a_mask_has_the_gradients_of_index_put():
         return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
 
     assert run(ours) == run(theirs)
+
+
+def test_a_variance_has_one_correction():
+    for torch in (ours, theirs):
+        with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+            torch.ones(2).var(unbiased=True, correction=1)

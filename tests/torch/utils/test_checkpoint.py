@@ -196,6 +196,7 @@ def freed(t: Any, x: Any) -> Any:
 
 
 OTHERS = [
+    lambda t, x: of(t).create_selective_checkpoint_contexts([1]),
     freed,
     helpers,
     lambda t, x: of(t).detach_variable([x]),
@@ -306,3 +307,9 @@ def test_selective_checkpoints_go_backward_once() -> None:
         out.backward()
     with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list of ops."):
         checkpoints.create_selective_checkpoint_contexts(3)
+
+
+def test_a_policy_names_an_overload() -> None:
+    for t in (torch, ours):
+        with pytest.raises(ValueError, match="change it to `torch.ops.aten.mm.default`"):
+            of(t).create_selective_checkpoint_contexts([t.ops.aten.mm])
