@@ -38,7 +38,9 @@ def _mutations(torch: Any) -> list[Any]:
         seen.append(_counts(block))
         del twice
         seen.append(_counts(block))
-    return seen
+        kept = (c**2).sum()
+        c.sin_()
+    return [*seen, _counts(block), kept.requires_grad]
 
 
 def _outside(torch: Any) -> Any:
