@@ -159,7 +159,7 @@ class FusibleBackward:
             self._accumulate(k, value)
         if not keep:
             for node in self.nodes:
-                node.release(source)
+                node._release(source)
         return True
 
     def _fusion(self) -> Fusion:
@@ -447,12 +447,12 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    nodes.sort(key=operator.attrgetter("sequence"), reverse=True)
+    nodes.sort(key=operator.attrgetter("_sequence"), reverse=True)
     return nodes
 
 
 def _is_hooked(node: Node) -> bool:
-    return bool(node.tensor_hooks or node.retains or node.pre_hooks or node.post_hooks)
+    return bool(node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks)
 
 
 def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:

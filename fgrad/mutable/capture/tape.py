@@ -66,8 +66,8 @@ class Tape(Stager):
         """The user's line that runs, or whose backward runs, and its module."""
         node = modes.evaluating
         plan = getattr(node, "plan", None)
-        raw: Any = here(4) if plan is None else node.source
-        scope = modes.module if plan is None else node.scope
+        raw: Any = here(4) if plan is None else node._source
+        scope = modes.module if plan is None else node._scope
         of = None if plan is None else plan.operation.name
         key = raw, id(scope), of
         source = self.sources.get(key)

@@ -45,11 +45,11 @@ class OperationNode(Node):
         # as ``Node.__init__`` has it: nearly every operation makes one of these
         self.next_edges = edges
         self.out_types = plan.out_types
-        self.source = source or here(2)
-        self.scope = modes.module
-        self.sequence = next(numbering.numbers)
-        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
-        self.forward_trace = self.parent = None
+        self._source = source or here(2)
+        self._scope = modes.module
+        self._sequence = next(numbering.numbers)
+        self.tensor_hooks = self._retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self._parent = None
         if unusual.on:
             self.trace()
         self.plan: Planned = plan
@@ -150,7 +150,7 @@ class OperationNode(Node):
         it = iter(gradients)
         return [None if edge is None else next(it) for edge in self.next_edges]
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         for s in self.saved:
             if isinstance(s, SavedTensor):
                 s.release()

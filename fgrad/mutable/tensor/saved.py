@@ -15,7 +15,7 @@ from typing import Any
 
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.ports import AUDIT, CHANGED
-from fgrad.mutable.tensor.node import TWICE, Node, function_name
+from fgrad.mutable.tensor.node import TWICE, Node, function_name, node_name
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
 from fgrad.mutable.types.dtypes import native_name
@@ -284,7 +284,7 @@ class SavedTensor:
         )
         maker = self._maker(node) if self.output and not self.leaf else gradient_function(tensor)
         if maker is not None:
-            name = maker.name() if modes.release == "1.x" else function_name(maker)
+            name = node_name(maker) if modes.release == "1.x" else function_name(maker)
             text += f", which is output {tensor._output_nr} of {name},"
         text += f" is at version {tensor._counter.value}; expected version {self.version} instead."
         if modes.anomaly:
@@ -318,7 +318,7 @@ class SavedTensor:
         fits = all(a in (b, 1) for a, b in zip(reversed(inner), reversed(shape), strict=False))
         if not node.broadcasts_saved or any(n != 1 for n in given_shape[:more]) or not fits:
             raise RuntimeError(
-                f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
+                f"{node_name(node)}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
                 f"{list(given_shape)}, but what was packed has shape {list(shape)}. "
                 "Way out: give the shape that was packed."
             )

@@ -195,7 +195,7 @@ class Routine(Executable):
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
         # the graph is shared by all lines, and has none; backward belongs to the line of its node
         node = modes.evaluating
-        return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
+        return bind(self.graph, args, here() if node is None or node.calls_user else node._source or here())
 
     def ready(self) -> bool:
         return with_x64(super().ready) if self.wide else super().ready()

@@ -301,9 +301,9 @@ class Before:
         ]
         #: the nodes that retain gradients, with their former tables
         self.retains: list[tuple[Node, dict[int, Any]]] = [
-            (node, dict(node.retains))
+            (node, dict(node._retains))
             for x, node, _, _ in self.histories
-            if x._retains_grad and node is not None and node.retains is not None
+            if x._retains_grad and node is not None and node._retains is not None
         ]
 
     def restore(self) -> None:
@@ -316,7 +316,7 @@ class Before:
             x._node, x._output_nr, x._tensor_hooks = node, output, hooks
         changes.fields = object()
         for node, retains in self.retains:
-            node.retains = retains
+            node._retains = retains
 
 
 def check_inference(tensor: Tensor) -> None:
@@ -352,12 +352,12 @@ def make(tensor: Tensor, node: Node) -> None:
     From the first change to the last nothing is called: see NOTE [Signals].
     """
     old, number = tensor._node, tensor._output_nr
-    retains = old.retains if tensor._retains_grad and old is not None else None
+    retains = old._retains if tensor._retains_grad and old is not None else None
     if retains is not None and modes.capturing is not None:
         modes.capturing.note_change(retains)
     now = object()
     if retains is not None:
-        node.retains = {0: retains[number]}
+        node._retains = {0: retains[number]}
     tensor._node, tensor._output_nr, tensor._tensor_hooks = node, 0, None
     changes.fields = now
     if retains is not None:
@@ -373,7 +373,7 @@ class CopySlices(Node):
 
     def __init__(self, base: Tensor, view: Geometry, function: Node):
         edges: list[Edge | None] = [gradient_edge(base), *function.next_edges[1:]]
-        super().__init__(edges, (base._type,), function.source)
+        super().__init__(edges, (base._type,), function._source)
         self.base: Geometry = base._geometry_of()
         self.view: Geometry = view
         self.function: Node | None = function
@@ -400,7 +400,7 @@ class CopySlices(Node):
             input_grads[0] = None
         return input_grads
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         # the function's saved values stay: a double backward may still need them
         self.function = None
 

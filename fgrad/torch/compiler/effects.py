@@ -20,7 +20,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node, copy_node
+from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
@@ -252,7 +252,7 @@ def _check_released(node: Node) -> None:
     while stack:
         each = stack.pop()
         if not isinstance(each, OperationNode | AccumulateGrad):
-            raise NotReplayable(f"a result has a history that can be differentiated again ({each.name()})")
+            raise NotReplayable(f"a result has a history that can be differentiated again ({node_name(each)})")
         if (
             isinstance(each, OperationNode)
             and not each.released

@@ -12,6 +12,11 @@ import fgrad.torch as ours
 theirs = pytest.importorskip("torch")
 
 VIEWS = """
+torch.tensor([1.0, 2.5]).view(torch.bool)
+torch.ones(2, dtype=torch.int64).view(torch.bool)
+torch.tensor([1j]).view(torch.bool).sum()
+(torch.ones(3, dtype=torch.uint8) * 5).view(torch.bool)
+torch.tensor([True, False, False, True]).view(torch.int32)
 x.view(torch.int32)
 x.view(torch.float64)
 x.view(torch.float32)
@@ -167,6 +172,10 @@ x.fill_(1 + 0j)
 """
 
 TYPES = """
+torch.nn.functional.binary_cross_entropy(x[0] / 12, x[1] / 12, x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], pos_weight=x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], torch.arange(4))
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.uint8)
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int8)
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int16)
@@ -326,3 +335,9 @@ def test_filling_a_mask_has_the_gradients_of_index_put():
         return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
 
     assert run(ours) == run(theirs)
+
+
+def test_a_variance_has_one_correction():
+    for torch in (ours, theirs):
+        with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+            torch.ones(2).var(unbiased=True, correction=1)
