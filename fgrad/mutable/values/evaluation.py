@@ -275,6 +275,13 @@ def concrete(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
+def elements(value: Any) -> np.ndarray | None:
+    """All elements that a value holds, of every example if it is batched; None if they are unknown."""
+    while value.__class__ is Batched:
+        value = value.array
+    return None if is_abstract(value) else concrete(value)
+
+
 def counted(value: Any, refusal: str) -> np.ndarray:
     """The elements of a value that determine the shape of a result.
 

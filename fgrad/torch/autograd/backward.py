@@ -80,7 +80,7 @@ def checked_targets(tensors: Any, who: str) -> list[Any]:
     return targets
 
 
-def _checked_flags(**flags: Any) -> None:
+def checked_flags(**flags: Any) -> None:
     """Refuse values that are not bools."""
     for name, value in flags.items():
         if not (value is None or isinstance(value, bool | int | np.bool_)):
@@ -197,7 +197,7 @@ def backward(
 
     Source: `torch.autograd.backward <https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html>`_.
     """
-    _checked_flags(retain_graph=retain_graph, create_graph=create_graph)
+    checked_flags(retain_graph=retain_graph, create_graph=create_graph)
     if grad_variables is not None:
         warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
@@ -276,7 +276,7 @@ def grad(
 
     Source: `torch.autograd.grad <https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html>`_.
     """
-    _checked_flags(retain_graph=retain_graph, create_graph=create_graph, allow_unused=allow_unused)
+    checked_flags(retain_graph=retain_graph, create_graph=create_graph, allow_unused=allow_unused)
     if not only_inputs:
         warn(ONLY_INPUTS, FutureWarning)
     if materialize_grads and allow_unused is False:

@@ -158,7 +158,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor)
     primal = forward_primal(tensor)
-    primal._view.dual = primal
+    if primal._view is not None:
+        primal._view.dual = primal
     for outer in range(modes.dual_level):
         forward.carry(tensor, primal, outer, lambda above: above)
     return UnpackedDualTensor(primal, tangent)

@@ -9,7 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
 from fgrad.torch.distributions.probabilities import Probabilities
-from fgrad.torch.distributions.utils import broadcast_all, clamp_probs
+from fgrad.torch.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from fgrad.torch.nn import functional
 
 
@@ -38,9 +38,14 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
         if probs is not None:
             if validate_args is not None and not bool(self.arg_constraints["probs"].check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
-            self.probs: Tensor = clamp_probs(self.probs)
+            self.probs = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities, inside the interval."""
+        return clamp_probs(logits_to_probs(self.logits, True))
 
     def expand(self, batch_shape: Iterable[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(ContinuousBernoulli, _instance)

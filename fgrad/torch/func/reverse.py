@@ -7,7 +7,7 @@ from typing import Any
 from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.torch.autograd.backward import seeds
+from fgrad.torch.autograd.backward import checked_flags, seeds
 from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
 from fgrad.torch.func.entries import GradLevel
 from fgrad.torch.trees import flatten, map_leaves, shown, unflatten
@@ -136,6 +136,7 @@ def vjp_at(
     leaves, entered_structure = flatten(entered)
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        checked_flags(retain_graph=retain_graph, create_graph=create_graph)
         cts, given_structure = flatten(cotangents)
         if given_structure != structure:
             raise RuntimeError(

@@ -113,6 +113,7 @@ CASES = [
     Case("LKJCholesky", lambda t, c: t.distributions.LKJCholesky(3, c), (SCALES,), CORRELATION),
     _of("LowRankMultivariateNormal", PLACES, [[1.0, 0.5], [0.2, 1.0], [0.3, 0.4]], SCALES, value=[0.1, 0.2, 0.3]),
     _of("ContinuousBernoulli", [0.2, 0.5, 0.9], value=INSIDE),
+    _keyword("ContinuousBernoulli", "logits", [-30.0, 0.7, 40.0], value=INSIDE),
     _of("LogisticNormal", PLACES, SCALES, value=[0.1, 0.2, 0.3, 0.4]),
     _of("InverseGamma", SHAPES, SCALES, value=ABOVE),
     _of("FisherSnedecor", [1.5, 3.0, 6.0], [1.5, 3.0, 6.0], value=ABOVE),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fgrad.torch as ours
 from tests.torch.both import Case, agree
 
 torch = pytest.importorskip("torch")
@@ -55,6 +56,14 @@ def in_inference_mode(function: Any) -> Any:
             return function(t, x), function(t, x.clone())
 
     return run
+
+
+def inference_inside(t: Any, x: Any) -> Any:
+    def f(a: Any) -> Any:
+        with t.inference_mode():
+            return a * a
+
+    return push(t, f, x), t.func.jacfwd(f)(x)
 
 
 def no_grad_around_vjp(t: Any, x: Any) -> Any:
@@ -127,6 +136,7 @@ PURE = [
     Case("jvp, forward mode off outside", forward_grad_off, (X,)),
     Case("grad no_grad outside", no_grad_outside, (X,)),
     Case("grad no_grad inside", no_grad_inside, (X,)),
+    Case("jvp, inference mode inside", inference_inside, (X,)),
     Case("vmap grad", lambda t, x: t.func.vmap(t.func.grad(lambda a: a.sin().sum()))(x), (BATCH,)),
     Case("vmap grad grad", lambda t, x: t.func.vmap(t.func.grad(t.func.grad(t.sin)))(x), (X,)),
     Case("grad vmap", lambda t, x: t.func.grad(lambda a: t.func.vmap(t.sin)(a).sum())(x), (X,)),
@@ -379,6 +389,13 @@ def test_results(case: Case) -> None:
 def test_errors(name: str) -> None:
     case = Case(name, ERRORS[name], (X,), name in LONGER)
     agree(case, torch)
+
+
+def test_pull_back_takes_one_argument_and_flags() -> None:
+    for t in (ours, torch):
+        _, pull_back = t.func.vjp(t.sin, t.tensor(ONE))
+        with pytest.raises(TypeError):
+            pull_back(t.ones(()), t.ones(()))
 
 
 def seeded(mode: str, function: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, int64
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
 from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel, takes
@@ -196,9 +196,8 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
             f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
             f"tensor with shape: {list(indices.shape)}"
         )
-    value = indices._value()
-    if not is_abstract(value) and value.size:
-        known = concrete(value)
+    known = elements(indices._value())
+    if known is not None:
         bad = known[(known < 0) | (known >= int(np.prod(sizes)))]
         if bad.size:
             volume = "x".join(map(str, sizes))

@@ -9,7 +9,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, int64, uint8
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.linear import linear
@@ -95,10 +95,9 @@ _NLL, _NLL_2D = operation_of(_nll_loss), operation_of(_nll_loss2d)
 
 def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
     """Raise PyTorch's error for a class out of range, if the classes are known."""
-    value = target._value()
-    if is_abstract(value):
+    indices = elements(target._value())
+    if indices is None:
         return
-    indices = concrete(value)
     if not all_below(indices, classes):
         bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
         if bad.size:
@@ -358,11 +357,9 @@ def binary_cross_entropy(
     if weight is not None:
         weight = weight.expand(ops.broadcast_shapes(target.size(), weight.size()))
     for name, tensor in (("input", input), ("target", target)):
-        value = tensor._value()
-        if not is_abstract(value) and value.size:
-            elements = concrete(value)
-            if not ((elements >= 0) & (elements <= 1)).all():
-                raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+        known = elements(tensor._value())
+        if known is not None and not ((known >= 0) & (known <= 1)).all():
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
     check_constant("binary_cross_entropy", weight=weight)

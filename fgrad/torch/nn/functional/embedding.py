@@ -20,7 +20,7 @@ from fgrad.mutable.types.dtypes import (
     int64,
 )
 from fgrad.mutable.types.type_names import tensor_type_name
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
 from fgrad.torch.ops.table.dispatch import OF_NN
@@ -43,12 +43,6 @@ def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed
             f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: {names}; "
             f"but got {shown} instead (while checking arguments for {function})"
         )
-
-
-def _known(tensor: Tensor) -> np.ndarray | None:
-    """The elements, if they are concrete."""
-    value = tensor._value()
-    return None if is_abstract(value) else concrete(value)
 
 
 def _rows(weight: Any, indices: Any) -> Any:
@@ -101,7 +95,7 @@ def _torch_embedding(
     """``torch.nn.functional.embedding`` with its arguments in another order."""
     _check_type(indices, "indices", 1, "embedding", _INDEX_TYPES)
     if len(weight._type.shape) == 2:
-        values = _known(indices)
+        values = elements(indices._value())
         if values is not None and values.size and not (values.min() >= 0 and values.max() < weight._type.shape[0]):
             raise IndexError("index out of range in self")
     if sparse and modes.grad and is_tracked(weight):
@@ -125,7 +119,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
     """
     size = input._type.shape[0]
-    values = _known(indices)
+    values = elements(indices._value())
     for i in () if values is None else sorted(set(values.reshape(-1).tolist())):
         if not 0 <= i < size:
             raise IndexError(
@@ -238,8 +232,8 @@ _EMBEDDING_BAG = operation_of(_embedding_bag)
 
 
 def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bool) -> None:
-    starts, values = _known(offsets), _known(indices)
-    if starts is not None:
+    if not is_abstract(offsets._value()):
+        starts = concrete(offsets._value())
         if include_last_offset and not starts.size:
             raise RuntimeError("include_last_offset: number of offset should be at least 1")
         if starts.size and starts[0] != 0:
@@ -252,8 +246,9 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bo
                 f"offsets[-1] can not be greater than input's length {indices.size(0)} but got offsets[-1] of "
                 f"{starts[-1]}"
             )
-    rows = weight.size(0)
+    rows, values = weight.size(0), elements(indices._value())
     if values is not None and values.size and not (values.min() >= 0 and values.max() < rows):
+        values = values.reshape(-1)
         at = int(np.argmax((values < 0) | (values >= rows)))
         if weight.dtype is float64:
             raise RuntimeError(
@@ -375,12 +370,10 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return _one_hot(input, num_classes)
-    values = _known(input)
-    if values is None:
-        if num_classes == -1:
-            raise RuntimeError(
-                "one_hot() needs num_classes when its input is being recorded: the classes are not known."
-            )
+    if num_classes == -1 and is_abstract(input._value()):
+        raise RuntimeError("one_hot() needs num_classes when its input is being recorded: the classes are not known.")
+    values = elements(input._value())
+    if values is None or not values.size:
         return _one_hot(input, num_classes)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")

@@ -10,7 +10,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, get_default_dtype
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.distance import pairwise_distance
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
@@ -125,11 +125,6 @@ def soft_margin_loss(
 # -- classes and labels ----------------------------------------------------------------------------------------------
 
 
-def _known(tensor: Tensor) -> np.ndarray | None:
-    value = tensor._value()
-    return None if is_abstract(value) else concrete(value)
-
-
 def _check_indices(target: Any) -> None:
     if target.dtype != np.int64:
         raise RuntimeError(f"expected scalar type Long but found {from_numpy(target.dtype).scalar_name}")
@@ -184,9 +179,9 @@ def multi_margin_loss(
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     check_constant("multi_margin_loss", weight=weight)
-    classes = _known(target)
-    if classes is not None and classes.ndim < 2 and input.dim() in (1, 2):
-        fits = classes.size == (1 if input.dim() < 2 else input.size(0)) and classes.dtype == np.int64
+    classes = elements(target._value())
+    if classes is not None and target.dim() < 2 and input.dim() in (1, 2):
+        fits = target.numel() == (1 if input.dim() < 2 else input.size(0)) and classes.dtype == np.int64
         fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
         if fits and classes.size and not (classes.min() >= 0 and classes.max() < input.size(-1)):
             raise RuntimeError("target out of range")
@@ -227,7 +222,7 @@ def multilabel_margin_loss(
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html>`_.
     """
     enum = number(current(reduction, size_average, reduce))
-    labels = _known(target)
+    labels = elements(target._value())
     if labels is not None and labels.size and input.size() == target.size():
         _check_labels(labels, input.size(-1) if input.dim() else 1)
     return _multilabel_margin_loss(input, target, enum)

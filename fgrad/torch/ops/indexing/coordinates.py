@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
 
 #: an index in NumPy's form
@@ -88,9 +88,9 @@ def with_axis(array: Any) -> Any:
 
 def first_outside(index: Tensor, low: int, high: int) -> int | None:
     """The first element of an index outside ``[low, high)``; None if there is none, or the elements are unknown."""
-    if is_abstract(index._value()) or not index._type.numel:
+    values = elements(index._value())
+    if values is None or not values.size:
         return None
-    values = concrete(index._value())
     if all_below(values, high) if not low else np.min(values) >= low and np.max(values) < high:
         return None
     return next(int(i) for i in np.ravel(values) if not low <= i < high)

@@ -15,7 +15,7 @@ from fgrad.mutable.operation.traits import Gradients, Writing
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.values.evaluation import concrete, counted, is_abstract
+from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.table.table import composite
@@ -225,10 +225,9 @@ def _check_mask(mask: Tensor, shape: Sequence[int], axis: int) -> None:
 
 
 def _check_bounds(index: Tensor, axis: int, size: int) -> None:
-    value = index._value()
-    if is_abstract(value):
+    values = elements(index._value())
+    if values is None or not values.size:
         return
-    values = concrete(value)
     low, high = int(values.min()), int(values.max())
     if low < -size or high >= size:
         bad = next(int(i) for i in values.reshape(-1) if not -size <= i < size)

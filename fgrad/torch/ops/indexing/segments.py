@@ -9,7 +9,7 @@ import fgrad
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.indexing.coordinates import added, multiplied, read
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.overloads import overload
@@ -101,17 +101,17 @@ def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, ax
 
 
 def _check(lengths: Tensor, data: Tensor, axis: int) -> None:
-    values = lengths._value()
-    if is_abstract(values):
+    values = elements(lengths._value())
+    if values is None:
         return
     if not lengths._type.numel:
         raise RuntimeError(
             "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
             "'dim' argument."
         )
-    if concrete(values).min() < 0:
+    if values.min() < 0:
         raise RuntimeError("lengths contains negative value!")
-    if (concrete(values).sum(-1) != data._type.shape[axis]).any():
+    if (values.sum(-1) != data._type.shape[axis]).any():
         raise RuntimeError(
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
             "!unsafe."

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.table import RowOptions, composite
 from fgrad.torch.random.scalars import not_implemented, scalar_name
@@ -113,11 +113,8 @@ def transposed(x: Any) -> Any:
 
 def first_failure(info: Tensor) -> tuple[str, int] | None:
     """The first failure in a batch of factorisations: its position for the error, and its code; None if none failed."""
-    value = info._value()
-    if is_abstract(value):
-        return None
-    codes = concrete(value)
-    if not codes.any():
+    codes = elements(info._value())
+    if codes is None or not codes.any():
         return None
     if not codes.ndim:
         return "", int(codes)

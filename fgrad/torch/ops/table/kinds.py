@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, is_half
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.random.scalars import not_implemented
 
 
@@ -32,8 +32,8 @@ def check_divisor(dividend: Any, divisor: Any) -> None:
     if not (is_integer(dividend) and is_integer(divisor)) or (_is_bool(dividend) and _is_bool(divisor)):
         return
     if isinstance(divisor, Tensor):
-        value = divisor._value()
-        if is_abstract(value) or concrete(value).all():
+        known = elements(divisor._value())
+        if known is None or known.all():
             return
     elif divisor:
         return
