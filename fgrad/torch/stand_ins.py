@@ -328,6 +328,7 @@ ALIASES = {
     "utils.tensorboard.writer": "utils.tensorboard",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
+    "utils.data._utils.fetch": "utils.data.dataloader",
     "utils.data._utils.worker": "utils.data.workers",
 }
 
