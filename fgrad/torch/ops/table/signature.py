@@ -53,8 +53,18 @@ else:
 
 _OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
 _CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
-#: NumPy's names for parameters, which PyTorch accepts, too
-_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+#: NumPy's names for parameters, which PyTorch accepts, too, and those that are different in PyTorch's overloads
+_OTHER_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+    **dict.fromkeys(("sections", "indices", "tensor_indices_or_sections"), "indices_or_sections"),
+    "element": "elements",
+    "test_element": "test_elements",
+}
 NUMBERS = (bool, int, float, complex)
 
 #: classes of which a signature accepts some values but not others
@@ -195,13 +205,12 @@ class Signature:
                 )
             values[i] = value
         for key, value in kwargs.items():
-            if key not in names:
-                key = "input" if key == "self" else _OTHER_NAMES.get(key, key)
-            if key not in names:
+            named = key if key in names else "input" if key == "self" else _OTHER_NAMES.get(key, key)
+            if named not in names:
                 raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
-            i = names.index(key)
+            i = names.index(named)
             if values[i] is not _EMPTY:
-                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+                raise TypeError(f"{self.name}() got multiple values for argument '{named}'")
             values[i] = value
         for i, value in enumerate(values):
             if value is _EMPTY:
