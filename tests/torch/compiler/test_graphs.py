@@ -171,6 +171,20 @@ def test_the_graph_is_saved_with_the_names_of_its_outputs():
     assert read == graph and read.out_names == graph.out_names == ("result",)
 
 
+def test_the_graph_of_a_step_is_read_back():
+    """It has integers and rates of 64 bits, and Python numbers of operations on 32."""
+    program = classifier()
+    graph = torch.capture(program.step)(*program.batches[0])
+    file = io.BytesIO()
+    graph.save(file)
+    file.seek(0)
+    read = fgrad.load(file)
+    assert read == graph and hash(read) == hash(graph) and read.names == graph.names
+    values = [value_of(program, name) for name in graph.names]
+    for one, two in zip(read(*values), graph(*values), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def test_it_goes_through_transformations():
     model = torch.nn.Linear(2, 1)
     graph = torch.capture(lambda x: model(x).square().sum())(torch.ones(3, 2))
