@@ -57,6 +57,11 @@ class Location:
     path: str
     keys: tuple[Any, ...]
 
+    @property
+    def module_path(self) -> str:
+        """The path of a module in the outermost one that holds it."""
+        return ""
+
     def attribute(self, name: str) -> "Location":
         return Location(f"{self.path}.{name}" if self.path else name, (*self.keys, name))
 

@@ -26,6 +26,10 @@ class _InModule(Location):
     root: Location
     name: str
 
+    @property
+    def module_path(self) -> str:
+        return self.name
+
 
 def _of_module(snapshot: Snapshot, module: Any, location: Location) -> list[tuple[Location, Any]]:
     root, prefix = (location.root, f"{location.name}.") if isinstance(location, _InModule) else (location, "")
