@@ -24,7 +24,7 @@ from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
-from fgrad.torch.compiler.containers import Structure, put_together, take_apart
+from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.step import Step
 
@@ -351,7 +351,7 @@ def _result(effects: Effects, step: Step) -> None:
             raise NotReplayable("the result contains a container of the arguments, or one container twice")
         if not is_tensor(x):
             visited.add(id(x))
-        return id(x) in snapshot.objects
+        return id(x) in snapshot.objects or x.__class__ in OPENED
 
     structure = take_apart(step.result, leaves, is_from_outside)
     makers: list[Value] = []
