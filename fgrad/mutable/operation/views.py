@@ -8,11 +8,12 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.operation import Operation, check_integers, node_of, note_origin
+from fgrad.mutable.operation.operation import Operation, check_integers, note_origin
+from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.ports import CARRY
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked, new
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.seam import RawSource, visible
 
@@ -115,13 +116,17 @@ def view_of(
         base = parent.base
         if creation == "default":
             creation = parent.creation
-    version = tensor._counter.value
+    # field by field, as tensors and nodes are made: nearly every model makes many views
+    view = result._view = new(ViewOf)
+    view.base, view.creation, view.version = base, creation, tensor._counter.value
+    view.operation, view.source, view.geometry = operation, source, geometry
     if parent is None:
-        result._view = ViewOf(base, creation, version, operation, source, None, geometry)
+        view.dual = view.parent = None
+        view.depth = 0
     else:
-        ancestor = parent if parent.depth < DEEPEST_VIEW else None
-        depth = 0 if ancestor is None else ancestor.depth + 1
-        result._view = ViewOf(base, creation, version, operation, source, parent.dual, geometry, ancestor, depth)
+        view.dual = parent.dual
+        view.parent = parent if parent.depth < DEEPEST_VIEW else None
+        view.depth = 0 if view.parent is None else parent.depth + 1
     return result
 
 

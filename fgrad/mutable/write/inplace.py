@@ -34,11 +34,10 @@ from fgrad.mutable.operation.operation import (
     apply,
     check_same_device,
     has_non_inference,
-    node_of,
     note_origin,
     without_wide_integers,
 )
-from fgrad.mutable.operation.operation_node import OperationNode, zeros
+from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
 from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE

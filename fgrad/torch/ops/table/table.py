@@ -41,6 +41,7 @@ from fgrad.torch.ops.table.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
     Arrays as Arrays,
+    Binding,
     Dims as Dims,
     Fixed as Fixed,
     Integer as Integer,
@@ -337,15 +338,28 @@ def _public(called: str, signature: Signature, op: Operation, array_function: Ca
         values = (*args, *kwargs.values()) if kwargs else args
         binding = bindings.get((*map(type, values), *kwargs))
         if binding is not None:
-            values += binding.defaults
-            return apply(op, binding.operands(values), binding.params(values))
+            return bound(binding, values)
         operands, params = signature.split(signature.bind(args, kwargs), len(args))
         signature.learn(args, kwargs, operands, params)
         return apply(op, operands, params)
 
+    bound = _of_bound(public, apply, op, bindings)
     _describe(public, called, array_function)
     public.operation = op  # type: ignore[attr-defined]
     return public
+
+
+def _of_bound(public: Any, apply: Callable[..., Any], op: Operation, bindings: dict[tuple[Any, ...], Binding]) -> Any:
+    """The function that applies an operation to arguments that are bound; ``public`` shows it to its wrapper."""
+
+    def bound(binding: Binding, values: tuple[Any, ...]) -> Any:
+        if binding.whole:
+            return apply(op, values)
+        values += binding.defaults
+        return apply(op, binding.operands(values), binding.params(values))
+
+    public.bindings, public.bound = bindings, bound
+    return bound
 
 
 def run_into(called: str, op: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
@@ -424,12 +438,12 @@ def _enter_twin(called: str, signature: Signature, op: Operation, function: bool
         values = (*args, *kwargs.values()) if kwargs else args
         binding = bindings.get((*map(type, values), *kwargs))
         if binding is not None:
-            values += binding.defaults
-            return apply_inplace(op, binding.operands(values), binding.params(values))
+            return bound(binding, values)
         operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
         of_method.learn(args, kwargs, operands, params)
         return apply_inplace(op, operands, params)
 
+    bound = _of_bound(twin, apply_inplace, op, bindings)
     _describe(twin, name, None)
     enter_row(name, twin, op, twin, False, function)
 
