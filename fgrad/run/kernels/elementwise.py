@@ -76,11 +76,11 @@ def _in_parts(function: Compute) -> Compute:
 
     def compute(*xs: Any) -> Any:
         x = xs[0]
-        count = min(PROCESSORS, x.size // FUNCTION_PART)
-        if count < 2 or len(xs) > 1:
+        if x.size < 2 * FUNCTION_PART or len(xs) > 1:
             return function(*xs)
+        count = min(PROCESSORS, x.size // FUNCTION_PART)
         outermost = max(range(x.ndim), key=lambda axis: abs(x.strides[axis]))
-        if x.shape[outermost] < count:
+        if count < 2 or x.shape[outermost] < count:
             return function(x)
         out = np.empty_like(x)
 
@@ -96,7 +96,13 @@ def _in_parts(function: Compute) -> Compute:
 
 def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
     """A function of single-precision numbers; see NOTE [Functions by way of double precision]."""
-    return _function(lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE), _SINGLE, excess)
+
+    def compute(x: Any, *others: Any) -> Any:
+        if others:
+            return function(x.astype(_DOUBLE), *[other.astype(_DOUBLE) for other in others]).astype(_SINGLE)
+        return function(x.astype(_DOUBLE)).astype(_SINGLE)
+
+    return _function(compute, _SINGLE, excess)
 
 
 def _of_scipy(name: str) -> Entry:
@@ -118,12 +124,14 @@ def _div(op: Op) -> Kernel | None:
 
 def _greater(x: Any, y: Any) -> Any:
     """The greater one; of two zeros the positive one."""
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+    zeros, result = (x == 0) & (y == 0), np.maximum(x, y)
+    return np.where(zeros, x + y, result) if np.count_nonzero(zeros) else result
 
 
 def _lesser(x: Any, y: Any) -> Any:
     """The lesser one; of two zeros the negative one."""
-    return np.where((x == 0) & (y == 0), -(-x + -y), np.minimum(x, y))
+    zeros, result = (x == 0) & (y == 0), np.minimum(x, y)
+    return np.where(zeros, -(-x + -y), result) if np.count_nonzero(zeros) else result
 
 
 def _logistic(x: Any) -> Any:
@@ -132,11 +140,17 @@ def _logistic(x: Any) -> Any:
 
 def _tanh(x: Any) -> Any:
     """In double precision; for large arrays by ``exp``, which takes NumPy a third of the time of its ``tanh``."""
-    y = x.astype(np.float64)
+    y = x.astype(_DOUBLE)
     if x.size < _FEW:
         return np.tanh(y).astype(_SINGLE)
-    y = -2 / (np.exp(y + y) + 1) + 1
-    return np.where(np.abs(x) < _LINEAR, x, y.astype(_SINGLE))
+    y += y
+    np.exp(y, y)
+    y += 1
+    np.divide(-2, y, y)
+    y += 1
+    result = y.astype(_SINGLE)
+    np.copyto(result, x, where=np.abs(x) < _LINEAR)
+    return result
 
 
 def _integer_pow(op: Op) -> Kernel | None:

@@ -49,8 +49,9 @@ def overridable(
 
 
 def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
-    if hasattr(function, "bindings"):
-        return _of_bound(function, override, called)
+    of, bindings, bound = getattr(function, "bound", (None, None, None))
+    if of is function:  # functools.wraps copies attributes to the decorated function
+        return _of_bound(function, bindings, bound, override, called)
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -69,12 +70,24 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
     return public
 
 
-def _of_bound(function: Any, override: Override, called: Callable[[], Any] | None) -> Any:
-    """The wrapper of a function that knows its ``bindings``: how calls with arguments of some classes are bound.
+def binds(function: Any, bindings: dict[tuple[type, ...], Any], bound: Callable[[Any, tuple[Any, ...]], Any]) -> None:
+    """Let a function's wrapper bind calls by the classes of their arguments.
 
-    None of these classes has a handler, and ``bound`` is the function for arguments that are bound.
+    Arguments:
+      bindings: the known bindings, by the classes of positional arguments; none of these has a handler.
+      bound: from a binding and the arguments to what the function returns.
     """
-    bindings, bound = function.bindings, function.bound
+    function.bound = function, bindings, bound
+
+
+def _of_bound(
+    function: Any,
+    bindings: dict[tuple[type, ...], Any],
+    bound: Callable[[Any, tuple[Any, ...]], Any],
+    override: Override,
+    called: Callable[[], Any] | None,
+) -> Any:
+    """The wrapper of a function that ``binds``."""
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:

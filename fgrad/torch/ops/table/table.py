@@ -25,6 +25,7 @@ from attrs import frozen
 
 from fgrad.deferred import Table
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.traits import Computing, Gradients, Writing
@@ -41,7 +42,7 @@ from fgrad.torch.ops.table.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
     Arrays as Arrays,
-    Binding,
+    Binding as Binding,
     Dims as Dims,
     Fixed as Fixed,
     Integer as Integer,
@@ -328,7 +329,7 @@ def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[...
 
 
 def _public(called: str, signature: Signature, op: Operation, array_function: Callable[..., Any]) -> Any:
-    bindings = signature.bindings
+    bindings, bound = signature.bindings, _bound_to(op, apply)
 
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None:
@@ -343,14 +344,14 @@ def _public(called: str, signature: Signature, op: Operation, array_function: Ca
         signature.learn(args, kwargs, operands, params)
         return apply(op, operands, params)
 
-    bound = _of_bound(public, apply, op, bindings)
+    binds(public, bindings, bound)
     _describe(public, called, array_function)
     public.operation = op  # type: ignore[attr-defined]
     return public
 
 
-def _of_bound(public: Any, apply: Callable[..., Any], op: Operation, bindings: dict[tuple[Any, ...], Binding]) -> Any:
-    """The function that applies an operation to arguments that are bound; ``public`` shows it to its wrapper."""
+def _bound_to(op: Operation, apply: Callable[..., Any]) -> Callable[[Binding, tuple[Any, ...]], Any]:
+    """The function that applies an operation to arguments that are bound."""
 
     def bound(binding: Binding, values: tuple[Any, ...]) -> Any:
         if binding.whole:
@@ -358,7 +359,6 @@ def _of_bound(public: Any, apply: Callable[..., Any], op: Operation, bindings: d
         values += binding.defaults
         return apply(op, binding.operands(values), binding.params(values))
 
-    public.bindings, public.bound = bindings, bound
     return bound
 
 
@@ -432,7 +432,7 @@ def _enter_twin(called: str, signature: Signature, op: Operation, function: bool
     name = called + "_"
     of_method = signature.of_method(name)
 
-    bindings = of_method.bindings
+    bindings, bound = of_method.bindings, _bound_to(op, apply_inplace)
 
     def twin(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
@@ -443,7 +443,7 @@ def _enter_twin(called: str, signature: Signature, op: Operation, function: bool
         of_method.learn(args, kwargs, operands, params)
         return apply_inplace(op, operands, params)
 
-    bound = _of_bound(twin, apply_inplace, op, bindings)
+    binds(twin, bindings, bound)
     _describe(twin, name, None)
     enter_row(name, twin, op, twin, False, function)
 
