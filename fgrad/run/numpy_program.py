@@ -48,6 +48,8 @@ class NumpyProgram:
     excess: float
     #: the elements of the largest value in it
     largest: int
+    #: the function that computes its only result from its operands, a new row-major array, if it is a single one
+    kernel: Compute | None = None
 
 
 #: the most operations of a graph, and the most elements of a value, that are considered; beyond what policies accept
@@ -173,7 +175,15 @@ class _Writer:
             lines = in_blocks(lines, self.shapes, outputs)
         large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
         run = _function(lines, self.known, len(graph.in_types), outputs, full, large)
-        return NumpyProgram(run, self.excess, self.largest)
+        return NumpyProgram(run, self.excess, self.largest, None if full else _single(lines, graph, outputs))
+
+
+def _single(lines: Sequence[Line], graph: Graph, outputs: Sequence[int]) -> Compute | None:
+    """The computation of an elementwise program of one line, if its result is an array in row-major order."""
+    operands = tuple(range(len(graph.in_types)))
+    if len(lines) != 1 or lines[0].operands != operands or tuple(outputs) != lines[0].values:
+        return None
+    return lines[0].compute if lines[0].elementwise_shape else None
 
 
 def _launch(largest: int) -> float:

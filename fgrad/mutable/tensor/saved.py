@@ -17,7 +17,7 @@ from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.ports import AUDIT, CHANGED
 from fgrad.mutable.tensor.node import TWICE, Node, function_name, node_name
 from fgrad.mutable.tensor.storage import Storage
-from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function, new
 from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.deferral import computed
@@ -347,7 +347,7 @@ def save(tensor: Tensor, name: str, output: bool = False, view_node: Node | None
     """
     if tensor._inference and not modes.transforms:
         raise RuntimeError(INFERENCE)
-    saved = SavedTensor()
+    saved = new(SavedTensor)
     saved.tensor, saved.name, saved.output, saved.version = tensor, name, output, tensor._counter.value
     saved.view_node = None if view_node is None else weakref.ref(view_node)
     saved.owner = saved.array = saved.hooks = saved.packed = saved.block = None

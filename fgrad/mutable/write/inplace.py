@@ -24,7 +24,7 @@ from typing import Any
 
 from attrs import evolve
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry, expanded
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operands import OperandType, number
@@ -34,11 +34,10 @@ from fgrad.mutable.operation.operation import (
     apply,
     check_same_device,
     has_non_inference,
-    node_of,
     note_origin,
     without_wide_integers,
 )
-from fgrad.mutable.operation.operation_node import OperationNode, zeros
+from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
 from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
@@ -144,7 +143,7 @@ _WHY_NOT = {
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
     """Run an operation, write its result into its first operand, and return that."""
     tensor: Tensor = operands[0]
-    if modes.level:
+    if unusual.on and modes.level:
         check_captured(tensor, operation.name, operation.writing.overload(operands))
         operands = (tensor, *LIFTED.call(operands[1:]))
     types, recorded, shared = _checked(operation, operands)
@@ -157,7 +156,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
     keeps_history = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
     node = node_of(plan, operands, tensor, source) if recorded and modes.grad and keeps_history else None
-    if modes.dual_level >= 0:
+    if unusual.on and modes.dual_level >= 0:
         PUSH.call(plan, operands, (tensor,))
     write(tensor, value, operation.name, node, source)
     if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
@@ -259,7 +258,7 @@ def write(
     Raises:
       RuntimeError: an inference tensor is written outside inference mode; as in PyTorch, after the write.
     """
-    if modes.level:
+    if unusual.on and modes.level:
         check_captured(tensor, operation)
         CHECK_WRITE.call(tensor, value)
         value = settled(tensor, value)

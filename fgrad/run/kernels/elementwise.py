@@ -80,11 +80,11 @@ def _in_parts(function: Compute) -> Compute:
 
     def compute(*xs: Any) -> Any:
         x = xs[0]
-        count = min(PROCESSORS, x.size // FUNCTION_PART)
-        if count < 2 or len(xs) > 1:
+        if x.size < 2 * FUNCTION_PART or len(xs) > 1:
             return function(*xs)
+        count = min(PROCESSORS, x.size // FUNCTION_PART)
         outermost = max(range(x.ndim), key=lambda axis: abs(x.strides[axis]))
-        if x.shape[outermost] < count:
+        if count < 2 or x.shape[outermost] < count:
             return function(x)
         out = np.empty_like(x)
 
@@ -100,7 +100,13 @@ def _in_parts(function: Compute) -> Compute:
 
 def _in_double(function: Compute) -> Compute:
     """A function computed in double precision, and rounded: see NOTE [Functions by way of double precision]."""
-    return lambda *xs: function(*[x.astype(np.float64) for x in xs]).astype(_SINGLE)
+
+    def compute(x: Any, *others: Any) -> Any:
+        if others:
+            return function(x.astype(_DOUBLE), *[other.astype(_DOUBLE) for other in others]).astype(_SINGLE)
+        return function(x.astype(_DOUBLE)).astype(_SINGLE)
+
+    return compute
 
 
 def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
@@ -132,12 +138,14 @@ def _div(op: Op) -> Kernel | None:
 
 def _greater(x: Any, y: Any) -> Any:
     """The greater one; of two zeros the positive one."""
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+    zeros, result = (x == 0) & (y == 0), np.maximum(x, y)
+    return np.where(zeros, x + y, result) if np.count_nonzero(zeros) else result
 
 
 def _lesser(x: Any, y: Any) -> Any:
     """The lesser one; of two zeros the negative one."""
-    return np.where((x == 0) & (y == 0), -(-x + -y), np.minimum(x, y))
+    zeros, result = (x == 0) & (y == 0), np.minimum(x, y)
+    return np.where(zeros, -(-x + -y), result) if np.count_nonzero(zeros) else result
 
 
 def _logistic(x: Any) -> Any:

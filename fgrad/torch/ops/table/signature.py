@@ -81,12 +81,14 @@ class Binding:
       defaults: the defaults of the omitted parameters, appended to the arguments.
       operands, params, values: from arguments and defaults to the operands, to the static parameters, and to all values
         in the order of the parameters.
+      whole: whether the arguments are the operands, and there is nothing else.
     """
 
     defaults: tuple[Any, ...]
     operands: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     values: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    whole: bool
 
 
 def _getter(indices: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -245,7 +247,8 @@ class Signature:
         source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
         parts = self.operands, self.statics, range(len(source))
         getters = [_getter([source[i] for i in part]) for part in parts]
-        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters)
+        whole = len(passed) == len(self.names) and source == self.operands
+        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters, whole)
 
     def _is_typical(self, i: int, value: Any) -> bool:
         """Whether a parameter that accepts this value accepts all values of its class."""

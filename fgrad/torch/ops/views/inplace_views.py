@@ -9,7 +9,7 @@ from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
-from fgrad.mutable.operation.operation import node_of
+from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.operation.views import ViewOperation
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.tensor.tensor_type import tensor_type
