@@ -64,7 +64,10 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
                     return function(*args, **kwargs) if kwargs else function(*args)
             return _unless_overridden(function, override, public if called is None else called(), args, kwargs)
         except Exception as error:
-            _at_entrance(error, function, override, args, kwargs)
+            refusal = not_a_tensor(error, function, override, args, kwargs)
+            AT_ENTRANCE.call(error, (*args, *kwargs.values()))
+            if refusal is not None:
+                raise refusal from None
             raise
 
     return public
@@ -98,7 +101,10 @@ def _of_bound(
                     return bound(binding, args)
             return _unless_overridden(function, override, public if called is None else called(), args, kwargs)
         except Exception as error:
-            _at_entrance(error, function, override, args, kwargs)
+            refusal = not_a_tensor(error, function, override, args, kwargs)
+            AT_ENTRANCE.call(error, (*args, *kwargs.values()))
+            if refusal is not None:
+                raise refusal from None
             raise
 
     return public
@@ -113,20 +119,6 @@ def _unless_overridden(
     if is_overridden(args, kwargs):
         return override.dispatch(passed, args, kwargs)
     return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
-
-
-def _at_entrance(
-    error: Exception, function: Callable[..., Any], override: Override, args: Sequence[Any], kwargs: dict[str, Any]
-) -> None:
-    """Add to an error what is known where the call began.
-
-    Raises:
-      TypeError: PyTorch's, in its place, for an operand that is not a tensor.
-    """
-    refusal = not_a_tensor(error, function, override, args, kwargs)
-    AT_ENTRANCE.call(error, (*args, *kwargs.values()))
-    if refusal is not None:
-        raise refusal from None
 
 
 #: the namespaces that PyTorch leaves out in errors
