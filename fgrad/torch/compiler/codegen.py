@@ -22,6 +22,7 @@ from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.torch.compiler.effects import Constant, Effects, ExternalRef, NewRef, NewTensor, Tree, Value, note_writes
 from fgrad.torch.compiler.external_tensors import Access
 from fgrad.torch.compiler.guards import Guards
@@ -92,6 +93,7 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     written = {at for at, _ in effects.writes}
     checked_gradients = {at for kind, at in external.accesses if kind == "gradient"}  # checked as tensors of their own
     scope = Scope(fixed=[external.tensors[i] for i in fixed], classes=[guards.tensors[i][7] for i in fixed])
+    scope |= {"elsewhere": elsewhere, "place_of": place_of}
     lines = ["def run(self, arguments):", *_unpacked("a", len(external.arguments), "arguments")]
     lines.append("    if [*map(type, fixed)] != classes: return None")
     lines += [f"    [{', '.join([f't{i}' for i in fixed])}] = fixed"] if fixed else []
@@ -99,7 +101,9 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     checked_indices = sorted((*fixed, *others))
     for i in checked_indices:
         (kind, at), signature = external.accesses[i], guards.tensors[i]
-        type, geometry, strides, home, shape, requires_grad, is_leaf, cls, inference, hooks, base, gradient = signature
+        type, geometry, strides, home, shape, requires_grad, is_leaf, cls, inference, hooks, base, gradient, place = (
+            signature
+        )
         if kind != "fixed":
             lines.append(f"    t{i} = {_access_expression((kind, at), scope)}")
         if kind == "fixed":
@@ -111,6 +115,7 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
                 f"t{i}._type is not {scope.name(type)}",
             ]
             checks.append(f"t{i}._inference is not {inference}")
+            checks.append(f"elsewhere.exist and place_of(s{i}.array) != {scope.name(place)}")
         if kind != "fixed" or not base:
             checks.append(f"t{i}._view is {'not ' * base}None")
         storage = "s" if kind == "fixed" else f"s{i}"
@@ -139,7 +144,9 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     if guards.tensor_attributes:
         marked = ", ".join([f"t{i}" for i in range(len(external.accesses))])
         lines.append(f"    if not {scope.name(guards.attributes_hold)}([{marked}]): return None")
-    if others:
+    if len(others) == 1:
+        lines.append(f"    if self.first.get(id(s{others[0]}), -1) != self.shared[0]: return None")
+    elif others:
         lines.append(f"    if self.sharing([{', '.join([f's{i}' for i in others])}]) != self.shared: return None")
     lines.append(f"    return [{', '.join([f't{i}' for i in checked_indices])}]")
     return function_of(lines, scope, "compiled call")

@@ -27,6 +27,7 @@ from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
+from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.compiler.windows import Window
@@ -76,6 +77,7 @@ def signature(tensor: Tensor, in_window: bool = False) -> Any:
         bool(tensor._tensor_hooks or tensor._post_accumulate_grad_hooks),
         tensor._view is None,
         None if gradient is None else (gradient.__class__, gradient._requires_grad),
+        place_of(array) if elsewhere.exist else CPU,
     )
 
 

@@ -35,6 +35,8 @@ class Contents:
 
     def hold(self) -> bool:
         """Whether the containers hold the same objects, in the same order."""
+        if not self._count:
+            return True
         try:
             addresses = np.fromiter(chain.from_iterable(self._shown), object, self._count)
         except (ValueError, RuntimeError):  # there is less, or another thread is changing it

@@ -1128,3 +1128,17 @@ def test_a_scale_that_a_scaler_changes_outside_needs_no_other_program():
         scaler.step(optimizer)
         scaler.update()
     assert w.tolist() == pytest.approx([0.4, 0.4]) and scaler.get_scale() == 32 and recorded(backward) == 2
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_devices_are_guarded(steps):
+    model = torch.nn.Linear(2, 1)
+    compiled = torch.compile(lambda x: model(x).detach())
+    for _ in range(steps):
+        compiled(torch.ones(1, 2))
+    elsewhere = torch.ones(1, 2, device="meta")
+    for function in (compiled, model):
+        with pytest.raises(RuntimeError, match="is not on the expected device"):
+            function(elsewhere)
+    model.to("meta")
+    assert compiled(elsewhere).device.type == "meta"
