@@ -49,9 +49,9 @@ def overridable(
 
 
 def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
-    of, bindings, bound = getattr(function, "bound", (None, None, None))
-    if of is function:  # functools.wraps copies attributes to the decorated function
-        return _of_bound(function, bindings, bound, override, called)
+    known: Any = getattr(function, "bound", None)
+    if known is not None and known[0] is function:  # functools.wraps copies attributes to the decorated function
+        return _of_bound(function, known[1], known[2], override, called)
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:

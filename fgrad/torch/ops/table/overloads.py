@@ -104,7 +104,7 @@ class _Resolver:
     numbers: bool
     check: Callable[..., None] | None = None
 
-    def resolve(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Choice:
+    def resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Choice:
         """The overload of a call, its operands and parameters."""
         signature = self.signature
         arguments = (*args, *kwargs.values()) if kwargs else args

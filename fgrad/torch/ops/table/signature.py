@@ -246,9 +246,11 @@ class Signature:
         omitted = [i for i in range(len(self.names)) if i not in passed]
         source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
         parts = self.operands, self.statics, range(len(source))
-        getters = [_getter([source[i] for i in part]) for part in parts]
+        operands_of, params_of, values_of = [_getter([source[i] for i in part]) for part in parts]
+        defaults = tuple([bound[i] for i in omitted])
         whole = len(passed) == len(self.names) and source == self.operands
-        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters, whole)
+        binding = Binding(defaults, operands_of, params_of, values_of, whole)
+        self.bindings[(*map(type, values), *kwargs)] = binding
 
     def _is_typical(self, i: int, value: Any) -> bool:
         """Whether a parameter that accepts this value accepts all values of its class."""
