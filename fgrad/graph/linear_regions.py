@@ -7,6 +7,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, evaluate
 from fgrad.graph.op import CallRegion, Region
 from fgrad.jaxcore import ShapedArray
@@ -65,6 +66,22 @@ def _with_unused_inputs(
     return builder.finish(builder.splice(graph, read))
 
 
+class OnlyTransposed(Region):
+    """The tangents of a ``custom_vjp`` whose backward pass has no transpose: they are transposed, but not computed.
+
+    Parameters: ``label``, the name of the function; ``backward``, from residuals and cotangents of the results to those
+    of the linear inputs; ``num_consts``: how many inputs come before these; ``out_types``.
+    """
+
+    name = "only_transposed"
+
+    def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
+        raise errors.no_forward_mode(params["label"])
+
+    def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
+        return params["out_types"]
+
+
 class LinearCall(CallRegion):
     """A call that is linear in its last inputs, with a transpose of the user's own (``linear_call``).
 
@@ -82,3 +99,6 @@ class LinearCall(CallRegion):
             tuple(args[:n]),
             tuple(args[n:]),
         )
+
+
+only_transposed: OnlyTransposed = OnlyTransposed()

@@ -36,11 +36,14 @@ class Scan(Region):
         init = [_as_type(x, t) for x, t in zip(init, body.out_types, strict=False)]
 
         def step(carry: Any, x: Any) -> Any:
-            outs = evaluate(body, [*consts, *carry, *x])
+            outs = evaluate(body, [*consts, *carry, *x[: len(xs)]])
             return tuple(outs[:nk]), tuple(outs[nk:])
 
+        length, sequences = params["length"], tuple(xs)
+        if not isinstance(length, int):  # a symbol of jax.export's, which lax.scan takes only from what it scans over
+            length, sequences = None, (*xs, lax.iota("int32", length))
         carry, ys = lax.scan(
-            step, tuple(init), tuple(xs), length=params["length"], reverse=params["reverse"], unroll=params["unroll"]
+            step, tuple(init), sequences, length=length, reverse=params["reverse"], unroll=params["unroll"]
         )
         return [*carry, *ys]
 

@@ -151,7 +151,7 @@ def repeated_arrays(graph: Graph) -> dict[int, Node]:
     return {
         outs[0]: node
         for node, outs in graph.numbered()
-        if node.op.name in _REPEATING and all(t.size < node.op.out_types[0].size for t in node.op.in_types)
+        if node.op.name in _REPEATING and all(t.size != node.op.out_types[0].size for t in node.op.in_types)
     }
 
 

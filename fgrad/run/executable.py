@@ -321,6 +321,10 @@ def bind(graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> 
         if isinstance(x, Tracer):
             trace = x._trace
             if not isinstance(trace, TakesGraphs):
+                current = current_trace()
+                own = [isinstance(x, Tracer) and x._trace is current for x in args]
+                if isinstance(current, TakesGraphs) and any(own):
+                    return current.splice(graph, args, source)  # the others are values from outside
                 # a constant among the results may be a Python number
                 outs = zip(evaluate(graph, args), graph.out_types, strict=True)
                 return [x if isinstance(x, jax.Array) else as_arrays([x], [t])[0] for x, t in outs]

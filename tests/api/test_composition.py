@@ -336,3 +336,24 @@ def test_a_reshape_in_column_order_to_the_transposed_shape():
     x = jnp.arange(6.0).reshape(2, 3)
     same(fgrad.jvp(function, (x,), (x * 2,)), jax.jvp(function, (x,), (x * 2,)))
     same(fgrad.jit(function)(x), function(x))
+
+
+BY_SYMBOL = {
+    "scan": lambda w, x: jax.lax.scan(lambda c, v: (jnp.sin(c * w + v), c), 0.0, x)[1].sum(),
+    "unread": lambda w, x: jax.lax.scan(lambda c, v: (c * w, c), 1.0, x)[0],
+    "remat": lambda w, x: jax.lax.scan(jax.checkpoint(lambda c, v: (jnp.sin(c * w + v), c)), 0.0, x)[1].sum(),
+    "windows": lambda w, x: jax.lax.reduce_window(w * x, -jnp.inf, jax.lax.max, (2,), (1,), "VALID").sum(),
+}
+
+
+@pytest.mark.parametrize("derive", ["grad", "hessian"])
+@pytest.mark.parametrize("f", BY_SYMBOL.values(), ids=BY_SYMBOL)
+def test_derivatives_are_exported_for_symbolic_lengths(f, derive):
+    def exported(library):
+        length = jax.export.symbolic_shape("n", constraints=["n >= 2"])
+        types = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(length, jnp.float32)
+        derivative = getattr(library, derive)(f)
+        return jax.export.export(jax.jit(lambda w, x: derivative(w, x)))(*types).call(w, x)
+
+    w, x = jnp.float32(0.3), jnp.arange(4.0)
+    same(exported(fgrad), exported(jax))

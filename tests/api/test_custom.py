@@ -246,6 +246,33 @@ def test_forward_mode_of_a_backward_pass_that_has_no_transpose(bwd, wrap):
         fgrad.jvp(wrap(f), (X,), (X,))
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, jax.jit, jax.checkpoint, lambda f: lambda x: jax.lax.map(f, x[None])[0]],
+    ids=["", "jit", "remat", "map"],
+)  # fmt: skip
+@pytest.mark.parametrize("jit", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+def test_linearizing_where_a_backward_pass_has_no_transpose(wrap, jit):
+    """As in JAX, the linear function can be transposed, but not called."""
+
+    @jax.custom_vjp
+    def f(x):
+        return jnp.exp(x)
+
+    f.defvjp(lambda x: (jnp.exp(x), x), lambda x, g: (x * jnp.sign(g),))
+
+    def pulled_back(library, x):
+        out, linear = library.linearize(lambda x: jnp.sin(wrap(f)(x) * x), x)
+        return out, library.linear_transpose(linear, x)(3.0 * x)
+
+    def pushed_forward(library, x):
+        return library.linearize(wrap(f), x)[1](x)
+
+    same(jit(lambda x: pulled_back(fgrad, x))(X), jax.jit(lambda x: pulled_back(jax, x))(X))
+    for library in (fgrad, jax):
+        with pytest.raises(TypeError, match="custom_vjp"):
+            jit(lambda x, library=library: pushed_forward(library, x))(X)
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, lambda f: lambda t: jax.lax.map(f, t)], ids=["", "jit", "map"])
 def test_a_transpose_is_one_of_the_function(wrap):
     """A rule says what the derivative of a linear function is; what its transpose is, the function says."""

@@ -4,6 +4,7 @@ Each is imported when its rule is first asked for.
 """
 
 from fgrad.graph.foreign import foreign_linear
+from fgrad.graph.linear_regions import only_transposed
 from fgrad.passes.dependence import FOREIGN
 from fgrad.rules.kinds import RULES
 
@@ -11,7 +12,7 @@ RULES.defer(
     __name__,
     {
         "branches": ("cond",),
-        "custom": ("custom_jvp", "custom_vjp"),
+        "custom": ("custom_jvp", "custom_vjp", only_transposed),
         "foreign": (FOREIGN, foreign_linear),
         "linear": ("linear_call",),
         "loops": ("scan", "while"),

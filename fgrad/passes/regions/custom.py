@@ -9,10 +9,12 @@ A rule says nothing about integers: where these are transposed, the call counts 
 """
 
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, Node, labelled
-from fgrad.graph.op import Op
+from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
+from fgrad.graph.linear_regions import only_transposed
+from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
 from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import of_integers
@@ -22,7 +24,7 @@ from fgrad.passes.partition import partition
 from fgrad.passes.regions.mapped import plain_adjoint
 from fgrad.passes.simplify import simplify
 from fgrad.passes.vjp import adjoint, transpose
-from fgrad.rules.kinds import Region, define
+from fgrad.rules.kinds import RULES, Region, define
 
 
 def adjoint_of_tangents(op: Op, local: Local, needs: Sequence[bool], live: Sequence[bool]) -> Adjoint:
@@ -169,27 +171,55 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
 
 
 def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
-    """Forward mode through a custom vjp: its backward graph, transposed (JAX refuses; the rule determines it)."""
+    """Forward mode through a custom vjp: its backward graph, transposed (JAX refuses; the rule determines it).
+
+    Where that cannot be transposed, the tangents may still be asked for, by ``linearize``, and transposed, but not
+    computed.
+    """
     n, m = len(op.in_types), len(op.out_types)
     inexact = tuple([is_inexact(t) for t in op.out_types])
     reverse = _vjp_adjoint(op, live, inexact)
     num_res = len(reverse.forward.outputs) - m
     ins = [(j, r) for j, r in enumerate(reverse.results) if r is not None]
     linear = list(range(n + m + num_res, len(reverse.backward.in_types)))
-    try:
-        graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
-    except (errors.NotLinearError, errors.ReverseWhileError) as error:
-        reason = (
-            "forward mode of a custom_vjp is its backward pass transposed, and this is not linear in the cotangents, "
-            "or loops a number of times that is known only when it runs. Ways out: reverse mode (fgrad.vjp, "
-            "fgrad.jacrev); fgrad.define_rule, which takes a jvp besides a vjp."
-        )
-        raise errors.undefined(op.params["label"], reason) from error
+    moved = [k for k, differentiable in enumerate(inexact) if differentiable]
     builder = PushforwardBuilder(op, live)
     outs = builder.splice(reverse.forward, builder.ins)
-    tangents = builder.splice(graph, [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)])
-    moved = [k for k, differentiable in enumerate(inexact) if differentiable]
+    args = [*builder.ins, *outs, *(builder.inputs[n + j] for j, _ in ins)]
+    try:
+        graph, results = transpose(reverse.backward, linear, [r for _, r in ins])
+    except (errors.NotLinearError, errors.ReverseWhileError):
+        params = {
+            "label": op.params["label"], "backward": _outputs(reverse.backward, [r for _, r in ins]),
+            "num_consts": n + m + num_res, "out_types": tuple([tangent_type(op.out_types[k]) for k in moved]),
+        }  # fmt: skip
+        first = builder.emit(intern(only_transposed, params, [builder.types[i] for i in args]), tuple(args))
+        return builder.pushed(outs[:m], {k: first + i for i, k in enumerate(moved)})
+    tangents = builder.splice(graph, args)
     return builder.pushed(outs[:m], {k: tangents[at] for k, at in zip(moved, results, strict=True) if at is not None})
+
+
+def _outputs(graph: Graph, which: Sequence[int]) -> Graph:
+    builder = Builder(graph.in_types)
+    outs = builder.splice(graph, builder.inputs)
+    return builder.finish([outs[k] for k in which])
+
+
+def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
+    n = op.params["num_consts"]
+    if any(needs[:n]):
+        raise errors.no_forward_mode(op.params["label"])
+    builder = PullbackBuilder(op, live)
+    cotangents = map(builder.cotangent, range(len(op.out_types)))
+    outs = builder.splice(op.params["backward"], [*builder.ins[:n], *cotangents])
+    return builder.adjoint(applied(op), dict(enumerate(outs, n)), needs)
+
+
+def _refused(op: Op, *_: Any) -> NoReturn:
+    raise errors.no_forward_mode(op.params["label"])
+
+
+RULES[only_transposed] = Region(adjoint=_transposed, tangents=_refused)
 
 
 define("custom_vjp", Region(adjoint=_vjp_adjoint, tangents=_vjp_tangents))
