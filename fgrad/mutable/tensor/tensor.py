@@ -62,7 +62,15 @@ class _Gradient:
         return fields_of(tensor).get("_grad") if owner is None else owner.gradient(tensor)
 
 
-class Tensor(HasFields):
+class _TensorMeta(type):
+    """The class of tensors' classes: in each, ``__dict__`` is ``Tensor``'s, also where another base comes first."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **named: Any) -> Any:
+        shown = [base.__dict__["__dict__"] for base in bases if isinstance(base, _TensorMeta)]
+        return super().__new__(cls, name, bases, {"__dict__": shown[0], **namespace} if shown else namespace, **named)
+
+
+class Tensor(HasFields, metaclass=_TensorMeta):
     """An array with PyTorch's semantics: it can be written, viewed, and differentiated.
 
     Source: `torch.Tensor <https://docs.pytorch.org/docs/stable/tensors.html>`_.

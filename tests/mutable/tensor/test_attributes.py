@@ -50,6 +50,27 @@ def test_copied_attributes_leave_the_elements_alone():
     assert y.tag == "t" and y.tolist() == [2, 2] and x.tolist() == [1, 1]
 
 
+def test_the_bases_of_a_subclass_do_not_matter():
+    """A base without fields of its own may come before the tensor, as in MONAI's class of images."""
+
+    class Base:
+        pass
+
+    class Image(Base, torch.Tensor):
+        pass
+
+    class Facts:
+        pass
+
+    class Scan(Facts, Image):
+        pass
+
+    for cls in (Image, Scan):
+        x = torch.ones(2).as_subclass(cls)
+        x.unit = "mm"
+        assert x.__dict__ == {"unit": "mm"} and vars(x) == {"unit": "mm"} and type(cls) is type(torch.Tensor)
+
+
 def test_a_field_cannot_be_written_there():
     x = torch.ones(2)
     with pytest.raises(AttributeError, match="field '_storage' of its own"):
