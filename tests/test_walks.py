@@ -51,7 +51,7 @@ WRITE = (
     ("program", "first", "warm"),
     [
         pytest.param(GRAD, (1195, 28), (65, 10), id="grad"),
-        pytest.param(BACKWARD, (1965, 52), (140, 25), id="backward"),
+        pytest.param(BACKWARD, (1965, 52), (138, 25), id="backward"),
         pytest.param(WRITE, (7275, 63), (230, 29), id="write into a view"),
     ],
 )

@@ -84,7 +84,8 @@ def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | Non
 
 def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     """End a recording, with these values as its outputs."""
-    numbers = tuple(map(recorder.number, outputs))
+    # nearly always no more than this: a call less in every gradient
+    numbers = tuple(recorder.outputs(outputs) if recorder.used_later else map(recorder.number, outputs))
     recorder.open = False
     return Recorded(recorder, numbers, [*recorder.inputs, *recorder.consts])
 

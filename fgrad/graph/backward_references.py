@@ -20,7 +20,7 @@ from fgrad.graph.importing import (
     threaded,
     thunk_key,
 )
-from fgrad.graph.references import THREADED, Threaded, value_type
+from fgrad.graph.references import THREADED, Threaded, as_token, from_token, token_type, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
 from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, with_x64_for
 
@@ -51,7 +51,7 @@ class _Call:
 
     @property
     def tokens(self) -> list[ShapedArray]:
-        return [self.types[i] for i in self.references]
+        return [token_type(self.types[i]) for i in self.references]
 
     @property
     def out_types(self) -> Sequence[ShapedArray]:
@@ -104,13 +104,16 @@ class _Call:
 
         def backward(*flat: Any) -> list[Any]:
             states = flat[len(flat) - len(self.references) :]
-            held = {i: jax.new_ref(state) for i, state in zip(self.references, states, strict=True)}
+            held = {
+                i: jax.new_ref(from_token(state, self.types[i]))
+                for i, state in zip(self.references, states, strict=True)
+            }
             known = [held[value] if number < 0 else value for number, value in kept]
             types = [self.types[i] for i in positions]
             called = BwdCall(self.params["bwd"], self.label, write, known, self.out_types, live, types, positions)
             cotangents = called.cotangents(*flat[: len(saved) + len(cts)])
             wrt[:] = [positions[k] for k in cotangents]
-            return [*cotangents.values(), *map(jax.ref.freeze, held.values())]
+            return [*cotangents.values(), *(as_token(jax.ref.freeze(reference)) for reference in held.values())]
 
         in_types = [plain(t).update(weak_type=t.weak_type) for t in (*saved, *cts, *unread)]
         graph = from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types))
@@ -120,7 +123,7 @@ class _Call:
 def _custom_vjp(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) -> Threaded:
     n, values = params["num_consts"], [value_type(t) for t in types]
     references = [i for i, t in enumerate(types) if is_reference(t)]
-    if any(i < n or not is_inexact(values[i]) for i in references):
+    if any(i < n for i in references):
         raise errors.mutable_reference("custom_vjp_call")
     primal = without_tokens(threaded(params["call_jaxpr"]))
     call = _Call(params, primal, values[n:], [i - n for i in references])

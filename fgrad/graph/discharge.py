@@ -9,16 +9,15 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, applied
-from fgrad.graph.importing import IMPORTERS, from_jaxpr, threaded, zeros_const
+from fgrad.graph.importing import IMPORTERS, staged, threaded, zeros_const
 from fgrad.graph.op import Op, intern
-from fgrad.graph.references import THREADED, Threaded, read_at, retyped, value_type, write_at
+from fgrad.graph.references import THREADED, Threaded, read_at, retyped, token_type, value_type, write_at
 from fgrad.graph.regions import cond, scan, while_
-from fgrad.jaxcore import ShapedArray, is_reference, scan_counts, with_x64_for
+from fgrad.jaxcore import ShapedArray, is_reference, scan_counts
 
 
 def _staged(function: Callable[..., Any], types: Sequence[Any]) -> Graph:
-    types = [value_type(t) for t in types]
-    return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
+    return staged(function, [value_type(t) for t in types])
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def _scan(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) ->
     sequences = [i for i in body.written if i >= nc + nk]
     new = {i: count + k for k, i in enumerate(body.written)}
     # so are their tokens
-    values = [value_type(types[i]) for i in (*range(n), *body.later)]
+    values = [*map(value_type, types), *(token_type(types[i]) for i in body.later)]
     new |= {n + k: count + len(body.written) + k for k in range(len(body.later))}
     for k, i in enumerate(body.later, n):
         (carried if i < nc else sequences).append(k)
@@ -136,7 +135,7 @@ def _cond(params: dict[str, Any], types: Sequence[Any], names: Sequence[Any]) ->
     later = sorted({i for branch in branches for i in branch.later})
     operands = [value_type(t) for t in types[1:]]
     tokens = {i: len(operands) + k for k, i in enumerate(later)}
-    in_types = [*operands, *(operands[i] for i in later)]
+    in_types = [*operands, *(token_type(types[i + 1]) for i in later)]
     graphs = []
     for branch in branches:
         builder = Builder(in_types)

@@ -67,13 +67,18 @@ def threaded(jaxpr: Any) -> Threaded:
     return _convert(jaxpr, True)
 
 
+def staged(function: Callable[..., Any], types: Sequence[ShapedArray]) -> Graph:
+    """The graph of a function of values of these types."""
+    return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
+
+
 def _convert(jaxpr: Any, references: bool) -> Threaded:
     constvars, consts, invars, eqns, outvars = closed_parts(jaxpr)
     builder = Builder([value_type(v.aval) if references else v.aval for v in invars])
     makes = not MAKERS.isdisjoint([eqn.primitive.name for eqn in eqns])
     number: dict[Any, int] = dict(zip(invars, builder.inputs, strict=True))
     taken = {v: i for v, i in number.items() if is_reference(v.aval)} if references else {}
-    cells = Cells(builder, taken) if references or makes else None
+    cells = Cells(builder, taken, staged) if references or makes else None
     for var, value in zip(constvars, consts, strict=True):
         number[var] = builder.const(Const.typed(value, var.aval))
 
@@ -103,7 +108,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
     if cells is None:
         return Threaded(builder.finish(outputs), ())
     written = [i for i, v in enumerate(invars) if v in cells.written]
-    outputs += [cells.values[invars[i]] for i in written]
+    outputs = [*cells.end(outputs), *(cells.values[invars[i]] for i in written)]
     later = tuple([invars.index(v) for v in cells.tokens])
     return Threaded(builder.finish([*outputs, *cells.tokens.values()]), tuple(written), later)
 

@@ -58,6 +58,10 @@ _BUSY = object()
 _BLANK = (lambda: None).__code__
 
 
+class NeedsX64(NoCode):
+    """A file has values of 64 bits, and is read with JAX's flag on."""
+
+
 class Reader:
     """Reads the tables of a document on demand, each entry once."""
 
@@ -107,6 +111,8 @@ class Reader:
             entries[i] = _BUSY
             try:
                 entries[i] = make(self._table(table)[i])
+            except NeedsX64:
+                raise
             except NoCode as error:
                 raise NoCode(f"{table}[{i}]: {error}") from error
         if entries[i] is _BUSY:
@@ -209,12 +215,10 @@ class Reader:
         text = json.dumps(_expect(dict, data, "a constant"), sort_keys=True)
         if text not in self._consts:  # an array that is named several times is read once
             const = self._consts[text] = self._make_const(data)
-            actual = typeof(const.value)
-            if (actual.shape, actual.dtype, actual.weak_type) != (
-                const.type.shape,
-                const.type.dtype,
-                const.type.weak_type,
-            ):
+            actual, kind = typeof(const.value), const.type
+            # a Python number may be of the type that it has without x64
+            dtypes = (actual.dtype, NARROW.get(actual.dtype) if "python" in data else None)
+            if (actual.shape, actual.weak_type) != (kind.shape, kind.weak_type) or kind.dtype not in dtypes:
                 raise NoCode(f"a constant of type {actual.str_short()} is said to be {data['type']}")
         return self._consts[text]
 
@@ -394,9 +398,5 @@ def _no_constant(text: str) -> Any:
 
 
 def _need_x64(types: Sequence[ShapedArray]) -> None:
-    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        for t in types:
-            if t.dtype in NARROW:
-                raise NoCode(
-                    f"it holds values of type {t.str_short()}; set jax.config.update('jax_enable_x64', True) to read it"
-                )
+    if not jax.config.jax_enable_x64 and any(t.dtype in NARROW for t in types):  # type: ignore[attr-defined]
+        raise NeedsX64

@@ -7,11 +7,16 @@ loop the value becomes part of the carry.  So derivatives need no rules for refe
 
 NOTE [References in backward rules]
 The backward rule of a ``custom_vjp`` may read and write a reference, too, and does so in the backward pass, which runs
-in the opposite direction.  So does a cotangent.  With such a reference the graph passes along a *token*, a value of its
-type that nothing reads, and the call whose rule it is returns a new one.  The cotangent of the new token is what the
-reference holds before the rule runs, and that of the old one what it holds afterwards.  So a loop carries the token,
-and the loop of its backward pass what the reference holds.  ``record/references.py`` makes the first token, whose
-cotangent is written into the reference, and takes the last, whose cotangent is read from it.
+in the opposite direction.  So does a cotangent.  With such a reference the graph passes along a *token*, a value that
+nothing reads, and the call whose rule it is returns a new one.  The cotangent of the new token is what the reference
+holds before the rule runs, and that of the old one what it holds afterwards.  So a loop carries the token, and the loop
+of its backward pass what the reference holds.  Integers have no cotangents, so their tokens are floats
+(``as_token``).
+
+For a reference from outside, ``record/references.py`` makes a call's first token, whose cotangent is written into the
+reference, and takes the last, whose cotangent is read from it.  For one that is created in the differentiated code, a
+token is passed on from call to call: ``first_tokens``; the backward pass begins with what the reference holds in
+the end: ``last_tokens``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +30,63 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
-from fgrad.jaxcore import ShapedArray, is_reference, primitive
+from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, primitive
 
 
 def value_type(type: Any) -> ShapedArray:
     """The type of the value in a reference; any other type itself."""
     return type.inner_aval if is_reference(type) else type
+
+
+def token_type(type: Any) -> ShapedArray:
+    """The type of a token of a reference."""
+    type = value_type(type)
+    if is_inexact(type):
+        return type
+    if jax.dtypes.issubdtype(type.dtype, jax.dtypes.extended):
+        raise errors.mutable_reference("custom_vjp_call")
+    token = jax.eval_shape(as_token, jax.ShapeDtypeStruct(type.shape, type.dtype))
+    return ShapedArray(token.shape, token.dtype)
+
+
+def as_token(value: Any) -> Any:
+    """What a reference holds, as floats that represent it exactly: small integers, or 16 bits each of larger ones."""
+    if is_inexact(value):
+        return value
+    if value.dtype.itemsize > 2:
+        value = lax.bitcast_convert_type(value, "uint16")
+    return lax.convert_element_type(value, "float32")
+
+
+def from_token(token: Any, type: ShapedArray) -> Any:
+    """The value of this type of which ``token`` was made."""
+    if is_inexact(type):
+        return token
+    if type.dtype.itemsize <= 2:
+        return lax.convert_element_type(token, type.dtype)
+    return lax.bitcast_convert_type(lax.convert_element_type(token, "uint16"), type.dtype)
+
+
+@jax.custom_vjp
+def first_tokens(tokens: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The first tokens of references created in the differentiated code, which depend on the values as a call does."""
+    return tokens, values
+
+
+first_tokens.defvjp(lambda tokens, values: ((tokens, values), None), lambda _, cts: (None, cts[1]))
+
+
+@jax.custom_vjp
+def last_tokens(tokens: list[Any], states: list[Any], outs: list[Any]) -> list[Any]:
+    """The results, whose backward pass begins with what the references hold in the end, ``states``."""
+    return outs
+
+
+def _last_tokens_bwd(states: list[Any], cts: list[Any]) -> Any:
+    return list(map(as_token, states)), None, cts
+
+
+last_tokens.defvjp(lambda tokens, states, outs: (outs, states), _last_tokens_bwd)
 
 
 @frozen(eq=False)
@@ -65,12 +121,13 @@ def threaded_call(primitive: Any, params: dict[str, Any], types: Sequence[Any], 
     if rule is None:
         raise errors.mutable_reference(primitive.name)
     threaded = rule(params, types, names)
-    builder = Builder([value_type(types[i]) for i in (*range(len(types)), *threaded.later)])
+    tokens = [token_type(types[i]) for i in threaded.later]
+    builder = Builder([*map(value_type, types), *tokens])
     outs = builder.splice(threaded.graph, builder.inputs)
-    changed = (*threaded.written, *threaded.later)
-    first = len(outs) - len(changed)
     # the value in a reference keeps the reference's type, also its weakness
-    new = [retyped(builder, k, value_type(types[i])) for i, k in zip(changed, outs[first:], strict=True)]
+    kept = [*(value_type(types[i]) for i in threaded.written), *tokens]
+    first = len(outs) - len(kept)
+    new = [retyped(builder, k, t) for t, k in zip(kept, outs[first:], strict=True)]
     return Threaded(builder.finish([*outs[:first], *new]), threaded.written, threaded.later)
 
 
@@ -85,15 +142,19 @@ def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
 class Cells:
     """The current values and tokens of the references that are threaded through a builder, by variable.
 
-    ``taken`` are references from outside, of which a token can be taken: NOTE [References in backward rules].
+    ``taken`` are references from outside, whose first tokens are inputs: NOTE [References in backward rules].
+    ``staged`` makes the graph of a function of values of some types.
     """
 
-    def __init__(self, builder: Builder, taken: Mapping[Any, int]):
+    def __init__(self, builder: Builder, taken: Mapping[Any, int], staged: Callable[..., Graph]):
         self.builder = builder
         self.taken = taken
+        self.staged = staged
         self.values: dict[Any, int] = dict(taken)
         self.written: set[Any] = set()
+        #: of references from outside, and of those created here
         self.tokens: dict[Any, int] = {}
+        self.own_tokens: dict[Any, int] = {}
 
     def concerned(self, eqn: Any) -> bool:
         """Whether an equation creates, reads or writes one of the references."""
@@ -104,12 +165,14 @@ class Cells:
         types = [v.aval for v in eqn.invars]
         threaded = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
         later = [eqn.invars[i] for i in threaded.later]
-        tokens = [self._token(v, eqn.primitive) for v in later]
-        outs = self.builder.splice(threaded.graph, [*(self._value(v, read) for v in eqn.invars), *tokens])
+        args = [self._value(v, read) for v in eqn.invars]
+        args = self._begin([v for v in later if v not in self.taken and v not in self.own_tokens], args)
+        outs = self.builder.splice(threaded.graph, [*args, *map(self._token, later)])
         count, first = len(eqn.outvars), len(outs) - len(later)
         for i, number in zip(threaded.written, outs[count:first], strict=True):
             self._write(eqn.invars[i], number, read)
-        self.tokens.update(zip(later, outs[first:], strict=True))
+        for v, token in zip(later, outs[first:], strict=True):
+            (self.tokens if v in self.taken else self.own_tokens)[v] = token
         for v, number in zip(eqn.outvars, outs[:count], strict=True):
             if is_reference(v.aval):
                 self.values[v] = number
@@ -122,12 +185,47 @@ class Cells:
             return self.values[var]
         return self.builder.emit(full_access("get", [var.aval]), (read(var),))
 
-    def _token(self, var: Any, primitive: Any) -> int:
-        if var not in self.taken:
-            raise errors.mutable_reference(primitive.name)
+    def _token(self, var: Any) -> int:
+        if var in self.own_tokens:
+            return self.own_tokens[var]
         if var not in self.tokens:
-            self.tokens[var] = self.builder.input(value_type(var.aval))
+            self.tokens[var] = self.builder.input(token_type(var.aval))
         return self.tokens[var]
+
+    def _begin(self, variables: Sequence[Any], args: Sequence[int]) -> Sequence[int]:
+        """Make the first tokens of references that were created here; the arguments of the call."""
+        if not variables:
+            return args
+        types = self.builder.types
+        inexact = [k for k, number in enumerate(args) if is_inexact(types[number])]
+        tokens = [token_type(v.aval) for v in variables]
+
+        def begin(*values: Any) -> Any:
+            return first_tokens([jax.numpy.zeros(t.shape, t.dtype) for t in tokens], list(values))
+
+        outs = self.builder.splice(self.staged(begin, [types[args[k]] for k in inexact]), [args[k] for k in inexact])
+        self.own_tokens.update(zip(variables, outs, strict=False))
+        replaced = dict(zip(inexact, outs[len(tokens) :], strict=True))
+        return [replaced.get(k, number) for k, number in enumerate(args)]
+
+    def end(self, outputs: Sequence[int]) -> Sequence[int]:
+        """The outputs, with which the backward pass begins."""
+        types, n = self.builder.types, len(self.own_tokens)
+        inexact = [k for k, number in enumerate(outputs) if is_inexact(types[number])]
+        if not n or not inexact:
+            return outputs
+        numbers = [
+            *self.own_tokens.values(),
+            *(self.values[v] for v in self.own_tokens),
+            *(outputs[k] for k in inexact),
+        ]
+
+        def end(*flat: Any) -> Any:
+            return last_tokens(list(flat[:n]), list(flat[n : 2 * n]), list(flat[2 * n :]))
+
+        ended = self.builder.splice(self.staged(end, [types[number] for number in numbers]), numbers)
+        replaced = dict(zip(inexact, ended, strict=True))
+        return [replaced.get(k, number) for k, number in enumerate(outputs)]
 
     def _write(self, var: Any, number: int, read: Callable[[Any], int]) -> None:
         if var in self.values:

@@ -28,9 +28,9 @@ from fgrad import errors
 from fgrad.graph.check import Misfit, check
 from fgrad.graph.encoding import NoCode
 from fgrad.graph.graph import Graph
-from fgrad.graph.reading import FORMAT, MEMBER, VERSION, Reader, member, remember
+from fgrad.graph.reading import FORMAT, MEMBER, VERSION, NeedsX64, Reader, member, remember
 from fgrad.graph.writing import Writer, digest
-from fgrad.jaxcore import eval_context
+from fgrad.jaxcore import eval_context, with_x64
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -88,9 +88,16 @@ def read(file: File) -> tuple[Graph, Any]:
     with open(file, "rb") if isinstance(file, str | os.PathLike) else contextlib.nullcontext(file) as stream:
         try:
             with eval_context():
-                return Reader(stream).read()
+                return _read(stream)
         except Exception as error:  # a damaged file may trip anything: zip, JSON, or a primitive's type rule
             raise errors.bad_graph_file(str(name), str(error) or type(error).__name__) from error
+
+
+def _read(stream: IO[bytes]) -> tuple[Graph, Any]:
+    try:
+        return Reader(stream).read()
+    except NeedsX64:  # as while such a graph runs
+        return with_x64(Reader(stream).read)
 
 
 def encoded(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

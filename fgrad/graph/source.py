@@ -39,6 +39,7 @@ _HIDDEN = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m
 _STRING = "<string>"
 #: by file name, whether its code is hidden
 _hidden_files: dict[str, bool] = {}
+_known = _hidden_files.get
 
 
 @frozen
@@ -127,10 +128,9 @@ def here(depth: int = 1) -> RawSource | None:
 
 def visible(frame: FrameType | None) -> RawSource | None:
     """The innermost of the user's frames from this one outwards."""
-    known = _hidden_files.get
     while frame is not None:
         code = frame.f_code
-        hidden = known(code.co_filename)
+        hidden = _known(code.co_filename)
         if not (is_hidden(code) if hidden is None else hidden):
             return code, frame.f_lasti
         frame = frame.f_back

@@ -46,7 +46,7 @@ PUSH: "Port[Callable[[Planned, Sequence[Any], Sequence[Tensor]], None]]" = Port(
 CARRY: "Port[Callable[[Tensor, Tensor, int, Callable[[Tensor], Tensor]], None]]" = Port(
     "fgrad.mutable.transforms.forward",
     "carry",
-    asked_by=["fgrad.mutable.operation.operation", "fgrad.mutable.operation.views"],
+    asked_by=["fgrad.mutable.operation.operation_node", "fgrad.mutable.operation.views"],
 )
 #: inside ``torch.func``, lifts operands from outside into the levels between
 LIFTED: "Port[Callable[[Sequence[Any]], Sequence[Any]]]" = Port(

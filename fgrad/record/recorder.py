@@ -124,7 +124,7 @@ class _RuleOnValues:
         try:
             with set_trace(child):
                 outs = self.function(*tracers) if live is None else self.function(*tracers, live=live)
-            return child.closed_graph([child.number(x) for x in outs]), outs
+            return child.closed_graph(child.outputs(outs)), outs
         finally:
             child.open = False
 
@@ -264,7 +264,7 @@ class Recorder(Recording):
         try:
             with set_trace(child):
                 outs = function(*tracers)
-            return child.graph([child.number(x) for x in outs])
+            return child.graph(child.outputs(outs))
         finally:
             child.open = False
 

@@ -41,6 +41,7 @@ from fgrad.jaxcore import (
     bind_custom_vjp,
     copied,
     current_scope,
+    current_trace,
     is_high,
     is_reference,
     name_of,
@@ -52,7 +53,7 @@ from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call
 from fgrad.record.origin import Call
-from fgrad.record.references import is_own, reference_call, with_references
+from fgrad.record.references import is_own, reference_call, with_last_tokens, with_references
 from fgrad.record.tracer import Tracer
 from fgrad.run.executable import TakesGraphs
 
@@ -107,6 +108,7 @@ class Recording(TakesGraphs):
         "configuration",
         "call",
         "excluded",
+        "used_later",
     )
 
     #: what is done with the recorded function, for messages
@@ -122,6 +124,8 @@ class Recording(TakesGraphs):
         self.call: Call | None = None
         #: references that are passed as arguments, which the function must not also close over
         self.excluded: Sequence[Any] = ()
+        #: the references created here that backward rules use: NOTE [References in backward rules]
+        self.used_later: list[Any] = []
         self.configuration: tuple[Any, ...] = configuration()
         #: the operations, all their input numbers in a row, and the user's code object and offset for each
         self.ops: list[Op] = []
@@ -193,6 +197,12 @@ class Recording(TakesGraphs):
         kind = typeof(value)
         self.consts.append(value)
         return self.append(_leaf(CONST, kind, kind), (), None)
+
+    def outputs(self, values: Sequence[Any]) -> list[int]:
+        """The numbers of the values that are the results of the recording."""
+        if self.used_later:
+            values = with_last_tokens(self, values)
+        return list(map(self.number, values))
 
     def literal(self, const: Const) -> int:
         """The number of a constant that is part of the program (it comes from a template, not from the user)."""
@@ -369,6 +379,13 @@ class Recording(TakesGraphs):
         out_trees: Any,
         symbolic_zeros: Any,
     ) -> Any:
+        if any(is_own(self, x) for x in args):
+            # staged, for its references to be threaded through
+            def bind(*args: Any) -> Any:
+                return bind_custom_vjp(current_trace(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
+
+            with set_trace(self):
+                return jax.jit(bind)(*args)
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
         return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)

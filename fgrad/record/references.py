@@ -12,7 +12,16 @@ import jax
 import fgrad.graph.backward_references  # noqa: F401  (it defines a rule for references, and so does what it imports)
 from fgrad import errors
 from fgrad.graph.graph import Graph
-from fgrad.graph.references import MAKERS, threaded_call
+from fgrad.graph.references import (
+    MAKERS,
+    as_token,
+    first_tokens,
+    from_token,
+    last_tokens,
+    threaded_call,
+    token_type,
+    value_type,
+)
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import Tracer as JaxTracer, is_inexact, is_reference, register_type, set_trace, typeof
 from fgrad.record import refusals
@@ -23,6 +32,7 @@ class Recording(Protocol):
 
     open: bool
     excluded: Sequence[Any]
+    used_later: list[Any]
 
     def records(self, args: Sequence[Any], /) -> bool: ...
 
@@ -36,11 +46,16 @@ class Recording(Protocol):
 
 
 class Cell(JaxTracer[Any]):
-    """A reference that was created while recording; ``value`` is its current value."""
+    """A reference that was created while recording.
 
-    __slots__ = ("value",)
+    ``value`` is its current value, and ``token`` its token, if a backward rule uses it: NOTE [References in backward
+    rules].
+    """
+
+    __slots__ = ("value", "token")
     _trace: Any
     value: Any
+    token: Any
 
     #: no operation made it
     source = None
@@ -66,6 +81,7 @@ def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
     cell._trace = recording
     cell.aval = type
     cell.value = value
+    cell.token = None
     return cell
 
 
@@ -123,39 +139,65 @@ def _read(recording: Recording, reference: Any) -> Any:
 def _begun(recording: Recording, references: Sequence[Any], args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """The first tokens of references, and the arguments of the call."""
     traced = [k for k, x in enumerate(args) if not is_reference(typeof(x)) and is_inexact(typeof(x))]
+    first: dict[int, Any] = {}
     with set_trace(recording):
-        tokens, values = _begin(_outside(recording, references), [args[k] for k in traced])
-        new = iter(tokens)
-        tokens = [_zeros_in(r) if is_own(recording, r) else next(new) for r in references]
+        values = [args[k] for k in traced]
+        outside = [r for r in references if not is_own(recording, r)]
+        if outside:
+            tokens, values = _begin(outside, values)
+            first.update(zip(map(id, outside), tokens, strict=True))
+        own = [r for r in references if is_own(recording, r) and r.token is None]
+        if own:
+            tokens, values = first_tokens(list(map(_first_token, own)), values)
+            for reference, token in zip(own, tokens, strict=True):
+                reference.token = token
+            recording.used_later.extend(own)
     values = dict(zip(traced, values, strict=True))
+    tokens = [r.token if is_own(recording, r) else first[id(r)] for r in references]
     return tokens, [values.get(k, x) for k, x in enumerate(args)]
 
 
 def _ended(recording: Recording, references: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
     """The results of a call without its last tokens, with which the backward pass begins."""
     first = len(outs) - len(references)
-    tokens = [x for r, x in zip(references, outs[first:], strict=True) if not is_own(recording, r)]
+    results = list(outs[:first])
+    outside: list[Any] = []
+    tokens: list[Any] = []
+    for reference, token in zip(references, outs[first:], strict=True):
+        if is_own(recording, reference):
+            reference.token = token
+        else:
+            outside.append(reference)
+            tokens.append(token)
+    if not outside:
+        return results
     with set_trace(recording):
-        results = _end(_outside(recording, references), tokens, list(outs[:first]))
-        return results if len(tokens) == len(references) else _end_inside(results)
+        return _end(outside, tokens, results)
 
 
-def _outside(recording: Recording, references: Sequence[Any]) -> list[Any]:
-    return [r for r in references if not is_own(recording, r)]
+def with_last_tokens(recording: Recording, outs: Sequence[Any]) -> Sequence[Any]:
+    """The results of a recording in which backward rules use references that were created there."""
+    inexact = [k for k, x in enumerate(outs) if is_inexact(typeof(x))]
+    used = recording.used_later
+    with set_trace(recording):
+        ended = last_tokens([r.token for r in used], [r.value for r in used], [outs[k] for k in inexact])
+    replaced = dict(zip(inexact, ended, strict=True))
+    return [replaced.get(k, x) for k, x in enumerate(outs)]
 
 
-def _zeros_in(reference: Any) -> Any:
-    return jax.numpy.zeros(reference.aval.shape, reference.aval.dtype)
+def _first_token(reference: Any) -> Any:
+    type = token_type(typeof(reference))
+    return jax.numpy.zeros(type.shape, type.dtype)
 
 
 @jax.custom_vjp
 def _begin(references: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
-    return [*map(_zeros_in, references)], values
+    return [*map(_first_token, references)], values
 
 
 def _begin_bwd(references: list[Any], cts: Any) -> Any:
     for reference, ct in zip(references, cts[0], strict=True):
-        reference[...] = ct
+        reference[...] = from_token(ct, value_type(typeof(reference)))
     return None, cts[1]
 
 
@@ -168,20 +210,7 @@ def _end(references: list[Any], tokens: list[Any], outs: list[Any]) -> list[Any]
 
 
 def _end_bwd(references: list[Any], cts: Any) -> Any:
-    return None, [reference[...] for reference in references], cts
+    return None, [as_token(reference[...]) for reference in references], cts
 
 
 _end.defvjp(lambda references, tokens, outs: (outs, references), _end_bwd)
-
-
-@jax.custom_vjp
-def _end_inside(outs: list[Any]) -> list[Any]:
-    """For references that were created while recording: what they hold in the backward pass is not known."""
-    return outs
-
-
-def _end_inside_bwd(_: None, cts: Any) -> Any:
-    raise errors.mutable_reference("custom_vjp_call")
-
-
-_end_inside.defvjp(lambda outs: (outs, None), _end_inside_bwd)

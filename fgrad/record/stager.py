@@ -139,7 +139,7 @@ def stage_closed(function: Any, in_types: Sequence[ShapedArray], call: Call | No
 def _outputs(stager: Stager, function: Any, tracers: Sequence[Tracer]) -> tuple[Sequence[Any], list[int]]:
     with set_trace(stager):
         outs = function(*tracers)
-        return outs, [stager.number(x) for x in outs]
+        return outs, stager.outputs(outs)
 
 
 def _staged(

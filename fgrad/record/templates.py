@@ -239,7 +239,7 @@ def _record(
         flat, tree = tree_util.tree_flatten(result)
         if not all(isinstance(x, jax.Array) for x in flat):
             return None
-        graph = stager.closed_graph([stager.number(x) for x in flat])
+        graph = stager.closed_graph(stager.outputs(flat))
     finally:
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):

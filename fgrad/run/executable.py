@@ -75,12 +75,14 @@ class Executable(Follower):
     Attributes:
       graph: the graph that runs.
       numpy: the NumPy program, if it runs the graph permanently.
+      kernel: the function that computes the graph's only result from its arguments, if that is all the NumPy program.
       compiled: XLA's program, once it has taken over.
     """
 
     __slots__ = (
         "graph",
         "numpy",
+        "kernel",
         "compiled",
         "_pace_of",
         "_new",
@@ -102,6 +104,7 @@ class Executable(Follower):
         #: whether a back end has been chosen, and the callables of those in use
         self.begun: bool
         self.numpy: Any
+        self.kernel: Any
         self.compiled: Any
         #: XLA's program, kept even under policies that do not run it
         self._xla: Any = None
@@ -121,7 +124,7 @@ class Executable(Follower):
     def stop(self) -> None:
         """Leave all back ends; the next run starts under the policy then in force."""
         self.begun = False
-        self.numpy = self.compiled = None
+        self.numpy = self.kernel = self.compiled = None
         self._unspent = 0
 
     def begin(self) -> None:
@@ -136,6 +139,7 @@ class Executable(Follower):
         )
         self._new = None if program is None else program.run
         self.numpy = self._new if kept else None
+        self.kernel = program.kernel if program is not None and kept else None
         self._waits = pace.numpy_waits
         rented = program is not None and not kept and pace.rent > 0
         self._unspent = pace.rent * prices.rent(Size.of(graph)) if rented else 0
@@ -223,10 +227,14 @@ class Executable(Follower):
         if not self.begun:
             self.begin()
         pace = self._pace_of(active())
-        if self.numpy is not None or pace.runs > 0:
+        if self.numpy is not None or self._is_rented() or pace.runs > 0:
             return True
         self._left = 0  # a long graph that is not compiled would run in stretches, which is slower than the alternative
         return self._ready(pace.compile)
+
+    def _is_rented(self) -> bool:
+        """Whether NumPy runs it as long as it is new, or has: see NOTE [Rent or buy]."""
+        return self._unspent > 0 or self._fastest < inf
 
     def _ready(self, compile: Compile) -> bool:
         if self._xla is not None:

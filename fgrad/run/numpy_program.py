@@ -21,7 +21,7 @@ Source: the description of ``M_MMAP_THRESHOLD`` in `mallopt(3) <https://man7.org
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from math import inf
 from typing import Any
@@ -48,6 +48,8 @@ class NumpyProgram:
     excess: float
     #: the elements of the largest value in it
     largest: int
+    #: the function that computes its only result from its operands, a new row-major array, if it is a single one
+    kernel: Compute | None = None
 
 
 #: the most operations of a graph, and the most elements of a value, that are considered; beyond what policies accept
@@ -58,6 +60,8 @@ LINE = 750
 LAUNCH, THREADED_LAUNCH, THREADED_SIZE = 35_000, 150_000, 1 << 15
 #: and of a matrix product on several threads, as from this many multiplications on
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
+#: the elements of a value that is freed after its last use, not at the end
+FREED_SIZE = 1 << 12
 #: the bytes of the largest array that the C library takes into account: see NOTE [Memory from the heap]
 FREED = (32 << 20) - (64 << 10)
 
@@ -136,7 +140,7 @@ class _Writer:
         self.lines[numbers[0]] = Line(numbers, node.op.name, compute, inputs, shape if fusible else None, dtype)
         if transposed is not None:
             self.transposed[numbers[0]] = transposed
-        self.excess += LINE + row.excess * max([t.size for t in (*node.op.in_types, *node.op.out_types)])
+        self.excess += LINE + row.excess * max([math.prod(t.shape) for t in (*node.op.in_types, *node.op.out_types)])
         if _multiplications(node.op) >= PRODUCT_SIZE:
             self.excess -= PRODUCT
 
@@ -169,8 +173,17 @@ class _Writer:
         lines = self._with_products_transposed(outputs)
         if len(lines) > 1 and any(line.elementwise_shape or isinstance(line.compute, np.ufunc) for line in lines):
             lines = in_blocks(lines, self.shapes, outputs)
-        run = _function(lines, self.known, len(graph.in_types), outputs, full)
-        return NumpyProgram(run, self.excess, self.largest)
+        large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
+        run = _function(lines, self.known, len(graph.in_types), outputs, full, large)
+        return NumpyProgram(run, self.excess, self.largest, None if full else _single(lines, graph, outputs))
+
+
+def _single(lines: Sequence[Line], graph: Graph, outputs: Sequence[int]) -> Compute | None:
+    """The computation of an elementwise program of one line, if its result is an array in row-major order."""
+    operands = tuple(range(len(graph.in_types)))
+    if len(lines) != 1 or lines[0].operands != operands or tuple(outputs) != lines[0].values:
+        return None
+    return lines[0].compute if lines[0].elementwise_shape else None
 
 
 def _launch(largest: int) -> float:
@@ -278,28 +291,44 @@ def _on_full_shapes(compute: Compute, shapes: Sequence[tuple[int, ...]]) -> Comp
     return lambda *xs: compute(*map(np.broadcast_to, xs, shapes))
 
 
+def _last_uses(lines: Sequence[Line], outputs: Sequence[int], values: Collection[int]) -> dict[int, list[int]]:
+    """By the position of a line, which of some values are computed before and not used after it."""
+    computed = {i for line in lines for i in line.values}.intersection(values).difference(outputs)
+    last: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        last.update(dict.fromkeys(computed.intersection(line.operands), at))
+    ends: dict[int, list[int]] = {}
+    for i, at in last.items():
+        ends.setdefault(at, []).append(i)
+    return ends
+
+
 def _function(
     lines: Sequence[Line],
     known: Mapping[int, np.ndarray],
     inputs: int,
     outputs: Sequence[int],
     full: Mapping[int, tuple[int, ...]],
+    large: Collection[int],
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The lines as generated Python source: a loop over them would take as long as they do.
 
-    Some outputs must still be broadcast to their ``full`` shapes.
+    Some outputs must still be broadcast to their ``full`` shapes.  ``large`` values are freed after their last use.
     """
+    freed = _last_uses(lines, outputs, large)
     scope: dict[str, Any] = {"asarray": np.asarray, "broadcast": _broadcast}
     scope |= {f"v{i}": value for i, value in known.items()}
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
-    for line in lines:
+    for at, line in enumerate(lines):
         name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
         scope[name] = line.compute
         results = ", ".join([f"v{i}" for i in line.values])
         out = [] if line.buffer is None else [f"out=v{line.buffer}"]
         text.append(f"    {results} = {name}({', '.join([*[f'v{i}' for i in line.operands], *out])})")
+        if at in freed:
+            text.append(f"    del {', '.join([f'v{i}' for i in freed[at]])}")
     # inputs and constants are returned as they are
     computed = {i for line in lines for i in line.values} | full.keys()
     for i in computed.intersection(outputs):

@@ -70,13 +70,20 @@ class Policy:
         numpy_kept_excess=0,
         compile=in_background,
     )
-    #: whole backwards, whose operations have run many times one by one; a small one stays with NumPy, or everything
-    #: computed from its results would go to XLA
-    pieces: Pace = Pace(rent=1, numpy_excess=0, numpy_kept_excess=0, compile=in_background)
-    #: how often the engine runs a backward's structure node by node before it is fused
-    backward_runs: float = 64
-    #: a backward of more nodes is never fused: this many take XLA some 2 s, 6 ms a node
-    backward_nodes: int = 300
+    #: many operations as one program, once they have run one by one for as long as compiling takes; a small one stays
+    #: with NumPy, or everything computed from its results would go to XLA
+    pieces: Pace = Pace(numpy_excess=0, numpy_kept_excess=0, compile=in_background)
+    #: the time that they may take one by one before that, as a share of the compile time
+    pieces_rent: float = 1
+    #: whole backwards whose operations run on NumPy: as one program they run there, too, at first
+    backwards: Pace = Pace(rent=1, numpy_excess=20_000_000, numpy_kept_excess=0, compile=in_background)
+    #: how often the engine runs a backward's structure node by node before it is fused: to make a program of NumPy's
+    #: takes as long as some 8 runs save
+    backward_runs: float = 8
+    #: a backward of more nodes is never fused, and one that NumPy does not run not even of so many: these take XLA some
+    #: 2 s, 6 ms a node
+    backward_nodes: int = 2000
+    compiled_backward_nodes: int = 300
     #: the length of the stretches into which long graphs are cut; it has many divisors, see NOTE [Stretches]
     stretch: int = 840
     #: runs of a stretch before it is compiled: compiling takes the time of this many interpreted runs
@@ -112,7 +119,9 @@ _COMPILED = Pace()
 
 
 def _forced(pace: Pace) -> Policy:
-    return Policy(calls=pace, operations=pace, pieces=pace, backward_runs=inf, long_runs=inf, deferred_size=inf)
+    return Policy(
+        calls=pace, operations=pace, pieces=pace, backwards=pace, backward_runs=inf, long_runs=inf, deferred_size=inf
+    )
 
 
 #: the named policies; all but the first two force a back end, as far as it can run a graph
@@ -122,6 +131,7 @@ POLICIES: dict[str, Policy] = {
         calls=_COMPILED,
         operations=Pace(numpy_excess=0, numpy_kept_excess=0, numpy_waits=True),
         pieces=_COMPILED,
+        backwards=_COMPILED,
         backward_runs=inf,
         stretch_runs=0,
         long_runs=inf,
@@ -131,13 +141,15 @@ POLICIES: dict[str, Policy] = {
     "interpreted": _forced(_INTERPRETED),
     "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
     "compiled": evolve(_forced(_COMPILED), long_runs=0),
-    "fused backward": evolve(Policy(), pieces=_INTERPRETED, backward_runs=0),
-    "deferred": evolve(Policy(), pieces=_INTERPRETED, backward_runs=inf, deferred_size=0),
+    "fused backward": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backwards=_INTERPRETED, backward_runs=0),
+    "deferred": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backward_runs=inf, deferred_size=0),
     # all changes of back end within the first few runs
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
         operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_excess=inf),
         pieces=_COMPILED,
+        pieces_rent=0,
+        backwards=_COMPILED,
         backward_runs=1,
         stretch=3,
         stretch_runs=1,
@@ -267,3 +279,7 @@ def operations(policy: Policy) -> Pace:
 
 def pieces(policy: Policy) -> Pace:
     return policy.pieces
+
+
+def backwards(policy: Policy) -> Pace:
+    return policy.backwards

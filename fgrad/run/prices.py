@@ -76,7 +76,7 @@ class Prices:
     def __init__(self) -> None:
         self.scale: float = 1.0
         #: the share of NumPy's time that a program saves
-        self.saving: dict[Kind, float] = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.8, Kind.OTHER: 0.6}
+        self.saving: dict[Kind, float] = {Kind.CONVOLUTION: 0.2, Kind.LOOP: 0.4, Kind.OTHER: 0.6}
 
     def seconds(self, size: Size) -> float:
         """The expected compile time."""

@@ -106,6 +106,26 @@ class _WeakTensorRef:
         return self._reference() is None
 
 
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded."""
+    return modes.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether results are inference tensors."""
+    return modes.inference
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether nodes note where they were made."""
+    return modes.anomaly
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether operations propagate tangents."""
+    return modes.forward_grad
+
+
 def _set_grad_enabled(enabled: bool) -> None:
     """Set whether operations are recorded."""
     check_switch("set_grad_enabled", enabled)

@@ -14,6 +14,7 @@ imported.
 True
 """
 
+import importlib
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -32,6 +33,8 @@ _PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch.deprecated"}
 
 #: packages through whose ``__dict__`` libraries look for classes, so that those imported late are imported at once
 _READ_AS_DICTS = (f"{_HERE}.distributions", f"{_HERE}.optim", f"{_HERE}.optim.lr_scheduler")
+#: modules of Python's own that PyTorch imports, and that libraries use without importing them
+_BROUGHT_ALONG = ("multiprocessing.connection", "multiprocessing.spawn", "urllib.request")
 
 
 class _Loader:
@@ -141,6 +144,8 @@ def install() -> Installation:
             f"fgrad.torch.install: another torch is imported in this process, from {where}, and what uses it would "
             "not go with what is imported next.\nWay out: call fgrad.torch.install() before anything imports torch."
         )
+    for name in _BROUGHT_ALONG:
+        importlib.import_module(name)
     _finder.replaced = here.__spec__
     here.__name__ = _THERE
     _rename(here, _HERE, _THERE)

@@ -64,6 +64,8 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     Source: `torch.overrides.has_torch_function
     <https://docs.pytorch.org/docs/2.13/torch.overrides.html#torch.overrides.has_torch_function>`_.
     """
+    if not isinstance(relevant_args, Iterable):
+        raise TypeError("expected a sequence")
     return has_torch_function_variadic(*relevant_args)
 
 

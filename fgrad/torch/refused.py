@@ -18,7 +18,7 @@ REFUSED = {
     "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
     "sparse_csr_tensor sspaddmm",
     "_C": "Graph Value _ExcludeDispatchKeyGuard",
-    "_C._functorch": "CInterpreter TransformType get_unwrapped _add_batch_dim _remove_batch_dim _unwrap_batched "
+    "_C._functorch": "CInterpreter TransformType get_unwrapped _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
     "_grad_increment_nesting _grad_decrement_nesting peek_interpreter_stack",
     "_C._autograd": "ProfilerEvent _ProfilerResult _enable_profiler _disable_profiler",
@@ -31,8 +31,6 @@ REFUSED = {
     "make_functional_with_buffers",
     "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
     "_functorch.python_key": "make_fx",
-    "_functorch.vmap": "_maybe_remove_batch_dim _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs "
-    "_get_name _process_batched_inputs _unwrap_batched _validate_outputs _chunked_vmap _flat_vmap",
     "_guards": "TracingContext detect_fake_mode",
     "_higher_order_ops": "cond scan while_loop",
     "_higher_order_ops.associative_scan": "associative_scan",

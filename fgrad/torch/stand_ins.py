@@ -24,14 +24,19 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.devices import device
+from fgrad.mutable.values.batched import Batched
 from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.ops.dispatcher import FUNCTIONAL
 from fgrad.torch.refused import HERE, REFUSED, refusal, refused
-from fgrad.torch.trees import flatten, unflatten
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _is_batched(x: Any) -> bool:
+    """Whether a value is a tensor of single examples inside ``vmap``."""
+    return isinstance(x, Tensor) and x._value().__class__ is Batched
 
 
 def _never(*args: Any, **kwargs: Any) -> bool:
@@ -137,6 +142,13 @@ def _transform(name: str) -> Any:
     return getattr(importlib.import_module(HERE + "func"), name)
 
 
+def _map_step(name: str) -> Any:
+    """The steps of ``vmap`` that PyTorch has in its machine code."""
+    if name not in ("_add_batch_dim", "_remove_batch_dim"):
+        raise AttributeError(f"module 'torch._C._functorch' has no attribute {name!r}")
+    return getattr(importlib.import_module(HERE + "func.maps"), name)
+
+
 #: names of ``torch._dynamo``, and the modules that have them
 _COMPILER = {
     "OptimizedModule": "compiler.module",
@@ -197,7 +209,8 @@ WORKING: dict[str, dict[str, Any]] = {
     | {"OutOfMemoryError": OutOfMemoryError},
     "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
     "_C._functorch": {
-        "is_batchedtensor": _never,
+        "__getattr__": _map_step,
+        "is_batchedtensor": _is_batched,
         "is_gradtrackingtensor": _never,
         "is_functorch_wrapped_tensor": _never,
         "is_functionaltensor": _never,
@@ -221,7 +234,6 @@ WORKING: dict[str, dict[str, Any]] = {
     "_subclasses.fake_tensor": {"is_fake": _never, "unset_fake_temporarily": _Nothing},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
     "_functorch.deprecated": {"__getattr__": _transform},
-    "_functorch.vmap": {"Tensor": Tensor, "tree_flatten": flatten, "tree_unflatten": unflatten},
     "_guards": {"active_fake_mode": _none},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
@@ -298,6 +310,8 @@ WORKING: dict[str, dict[str, Any]] = {
 #: modules with another name here
 ALIASES = {
     "_dynamo.eval_frame": "compiler.module",
+    "_functorch.predispatch": "func.maps",
+    "_functorch.vmap": "func.maps",
     "_ops": "ops.dispatcher",
     "_tensor": "_utils",
     "ao.quantization": "quantization",
@@ -314,6 +328,7 @@ ALIASES = {
     "utils.tensorboard.writer": "utils.tensorboard",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
+    "utils.data._utils.fetch": "utils.data.dataloader",
     "utils.data._utils.worker": "utils.data.workers",
 }
 

@@ -7,6 +7,7 @@ other work on the machine lengthens less than it does the wall's; ``--wall`` pri
 """
 
 import argparse
+import compileall
 import json
 import math
 import statistics
@@ -510,6 +511,8 @@ def rows(names: Sequence[str], steps: int = 100, clock: str = "wall") -> Iterato
     """Five figures of each network, and the median of their steady steps."""
     steady = []
     imported = import_of_jax()
+    # as the installer has done for PyTorch
+    compileall.compile_dir(ROOT / "fgrad", quiet=1)
     for name in names:
         ours, theirs = (in_process(name, library, steps) for library in ("fgrad.torch", "torch"))
         a, b = ours[clock], theirs[clock]

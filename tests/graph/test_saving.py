@@ -341,10 +341,12 @@ def test_a_rule_must_fit_its_call():
     assert loaded(saved(graph_of(PROGRAMS["custom_vjp"]))) == graph_of(PROGRAMS["custom_vjp"])
 
 
-def test_64_bit_types_ask_for_the_setting(x64):
-    data = saved(graph_of(jnp.sin, jnp.zeros(3)))
-    with jax.enable_x64(False):
-        bad(data, "jax_enable_x64")
+def test_64_bit_types_are_read_without_the_setting():
+    with jax.enable_x64(True):
+        graph = graph_of(lambda x: jnp.sin(x) * np.arange(3), jnp.zeros(3))
+    read = loaded(saved(graph))
+    assert read == graph and read.wide
+    np.testing.assert_array_equal(evaluate(read, [np.ones(3)])[0], np.sin(np.ones(3)) * np.arange(3))
 
 
 def test_deep_nesting_is_refused():

@@ -538,3 +538,118 @@ def test_a_backward_rule_writes_a_reference(f, wrap):
 
     x = jnp.array([0.5, -1.5, 2.0])
     same(wrap(lambda x: pulled_back_twice(fgrad, x))(x), jax.jit(lambda x: pulled_back_twice(jax, x))(x))
+
+
+@jax.custom_vjp
+def counted(x, count):
+    return jnp.sin(x)
+
+
+def _count(residuals, ct):
+    x, count = residuals
+    count[...] += 1
+    return ct * jnp.cos(x) * count[...].astype(x.dtype), None
+
+
+counted.defvjp(lambda x, count: (jnp.sin(x), (x, count)), _count)
+
+
+def of_integers_in_loop(x, count):
+    y = lax.scan(lambda c, _: (counted(c, count), None), x, None, length=3)[0]
+    return lax.fori_loop(0, 2, lambda _, c: jax.jit(counted)(c, count), y).sum()
+
+
+def of_integers_in_branch(x, count):
+    return lax.cond(x.sum() > 0, lambda x: counted(x, count), lambda x: counted(counted(x, count), count), x).sum()
+
+
+def of_integers_without_branch(x, count):
+    return counted(x, count).sum()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("start", [np.int32(70000), np.int8(-3), np.uint32(4294967290)], ids=lambda s: s.dtype.name)
+@pytest.mark.parametrize(
+    ("f", "same_for_jax"),
+    # JAX has no derivative of a branch that takes a reference
+    [(of_integers_in_loop, of_integers_in_loop), (of_integers_in_branch, of_integers_without_branch)],
+    ids=lambda f: f.__name__,
+)
+def test_a_backward_rule_in_a_loop_counts_in_integers(f, same_for_jax, start, wrap):
+    def pulled_back(library, f, x):
+        count = jax.new_ref(jnp.asarray(start))
+        gradient = library.grad(lambda x: f(x, count))(x)
+        return gradient, jax.ref.freeze(count)
+
+    x = jnp.array([0.5, -1.5, 2.0])
+    same(wrap(lambda x: pulled_back(fgrad, f, x))(x), jax.jit(lambda x: pulled_back(jax, same_for_jax, x))(x))
+
+
+def created_here(x):
+    """Backward begins with what the reference holds in the end, and goes from the last call to the first."""
+    count = jax.new_ref(x)
+    y = counted(x, count)
+    count[...] = count[...] * 3.0
+    return (counted(y, count) * counted(x, count)).sum()
+
+
+def created_in_jit(x):
+    return jax.jit(created_here)(x)
+
+
+def created_in_remat(x):
+    return jax.checkpoint(created_here)(x)
+
+
+def created_in_loop(x):
+    return lax.scan(lambda c, _: (_created_in_body(c), None), x, None, length=2)[0].sum()
+
+
+def created_in_python_loop(x):
+    return _created_in_body(_created_in_body(x)).sum()
+
+
+def created_in_branch(x):
+    return lax.cond(x.sum() > 0, _created_in_body, jnp.sin, x).sum()
+
+
+def created_in_python_branch(x):
+    return _created_in_body(x).sum()
+
+
+def _created_in_body(x):
+    count = jax.new_ref(jnp.int32(2))
+    return counted(counted(x, count), count)
+
+
+def created_before_loop(x):
+    count, other = jax.new_ref(jnp.int32(2)), jax.new_ref(2.0)
+    y = lax.scan(lambda c, _: (counted(counted(c, count), other), None), counted(x, count), None, length=2)[0]
+    return (counted(y, other) * count[...]).sum()
+
+
+def created_for_a_constant(x):
+    count = jax.new_ref(jnp.int32(2))
+    return (x * counted(jnp.ones(3), count) * counted(x, count)).sum()
+
+
+def created_in_vmap(x):
+    return jax.vmap(created_here)(x).sum()
+
+
+#: JAX has no derivative where a jitted function or a branch creates the reference; in a loop it creates only one
+OWN = [
+    (created_here, created_here), (created_in_jit, created_here), (created_in_remat, created_in_remat),
+    (created_in_loop, created_in_python_loop), (created_in_branch, created_in_python_branch),
+    (created_before_loop, created_before_loop), (created_in_vmap, created_in_vmap),
+    (created_for_a_constant, created_for_a_constant),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize(("f", "same_for_jax"), OWN, ids=lambda f: f.__name__)
+def test_a_backward_rule_uses_a_reference_that_was_created_in_the_function(f, same_for_jax, wrap):
+    x = jnp.array([0.5, -1.5, 2.0])
+    expected = jax.jit(jax.value_and_grad(same_for_jax))(x)
+    same(wrap(fgrad.value_and_grad(f))(x), expected)
+    same(wrap(fgrad.value_and_grad(fgrad.jit(f)))(x), expected)

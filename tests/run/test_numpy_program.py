@@ -1,6 +1,7 @@
 """Small graphs on NumPy's arrays: the results are those of JAX's primitives, in value, shape and type."""
 
 import linecache
+import tracemalloc
 from typing import Any
 
 import jax
@@ -151,13 +152,53 @@ def test_functions(name: str, dtype: str):
 @pytest.mark.parametrize("name", BY_DOUBLE)
 def test_functions_give_the_nearest_number(name: str):
     """See NOTE [Functions by way of double precision]."""
-    values = np.random.default_rng(0).uniform(0.1, 0.9, 1000).astype("float32")
+    values = np.random.default_rng(0).uniform(0.1, 0.9, 500).astype("float32")
     values = values + 1 if name == "acosh" else values
     found = numpy_program(graph_of(getattr(lax, name), [values])[0])
     assert found is not None
     exact = np.asarray(getattr(lax, name)(values.astype("float64")))
     # half a unit in the last place, and what the last places of double precision make of it
     assert np.all(np.abs(found.run([values])[0] - exact) <= 0.5001 * np.spacing(np.abs(exact).astype("float32")))
+
+
+#: the functions of many numbers in single precision, with the greatest error in units in the last place
+BY_SIZE = {"cos": 1.6, "erf": 6, "exp": 2.6, "log": 3.1, "log1p": 4.5, "logistic": 3.5, "sin": 1.6, "tanh": 1.5}
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_functions_of_many_numbers_are_nearly_exact(name: str):
+    random = np.random.default_rng(0)
+    values = np.concatenate([random.standard_normal(3000) * scale for scale in (1e-20, 1e-3, 1, 6)]).astype("float32")
+    values = np.abs(values) if name in ("log", "log1p") else values
+    (computed,) = _many(name, values)
+    exact = np.asarray(getattr(lax, name)(values.astype("float64")))
+    assert np.all(np.abs(computed - exact) <= BY_SIZE[name] * np.spacing(np.abs(exact).astype("float32")))
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_functions_of_many_numbers_have_the_same_ends(name: str):
+    ends = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e38, -1e38, 1e-38, -1, 5, -5, 90, -90], "float32")
+    (computed,) = _many(name, np.concatenate([ends, np.ones(3000, "float32")]))
+    (expected,) = _many(name, ends)
+    np.testing.assert_allclose(computed[: len(ends)], expected, rtol=1e-6)
+    assert np.array_equal(np.signbit(computed[: len(ends)]), np.signbit(expected)) or name in ("log", "log1p")
+
+
+def _many(name: str, values: np.ndarray) -> list[np.ndarray]:
+    program = numpy_program(graph_of(getattr(lax, name), [values])[0])
+    assert program is not None
+    with np.errstate(all="ignore"):
+        return program.run([values])
+
+
+def test_a_large_value_is_freed_after_its_last_use():
+    x = np.ones(1 << 20, "float32")
+    program = numpy_program(graph_of(lambda x: jnp.sum(jnp.cumsum(jnp.cumsum(jnp.cumsum(jnp.cumsum(x))))), [x])[0])
+    assert program is not None
+    tracemalloc.start()
+    program.run([x])
+    assert tracemalloc.get_traced_memory()[1] < 3.5 * x.nbytes
+    tracemalloc.stop()
 
 
 BINARY = ("atan2", "pow", "add", "sub", "mul", "div", "max", "min", "eq", "ne", "lt", "le", "gt", "ge")

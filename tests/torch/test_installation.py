@@ -63,6 +63,8 @@ for each in (torch.load(file, weights_only=False), pickle.loads(pickle.dumps({"w
 assert importlib.util.find_spec("torch") is torch.__spec__ and torch.__spec__.name == "torch"
 assert importlib.util.find_spec("torch.nn").name in ("torch.nn", "fgrad.torch.nn")
 assert importlib.metadata.version("torch") == "2.13.0"
+import multiprocessing
+assert multiprocessing.connection and multiprocessing.spawn  # pfrl, for one, does not import it
 try:
     import torch.nothing
 except ModuleNotFoundError as error:

@@ -448,3 +448,13 @@ def test_has_torch_function_leaves_out_plain_tensors_and_parameters():
     with Log():
         assert has([1])
         assert not has([])
+
+
+def test_parameters_of_a_distribution_may_be_of_any_class_that_answers():
+    assert torch.distributions.utils.broadcast_all(Duck(), 1.0) == -1
+
+
+@pytest.mark.parametrize("library", [torch, pytest.param(theirs, marks=needs_torch)])
+def test_has_torch_function_takes_a_sequence(library):
+    with pytest.raises(TypeError, match="^expected a sequence$"):
+        library.overrides.has_torch_function(object())

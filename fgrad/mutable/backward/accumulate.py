@@ -12,7 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, node_name
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.device_of_value import elsewhere
@@ -108,7 +108,8 @@ def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tens
     edges = node.next_edges
     if len(input_grads) != len(edges):
         raise RuntimeError(
-            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got {len(input_grads)})"
+            f"{node_name(node)} returned an incorrect number of gradients (expected {len(edges)}, got "
+            f"{len(input_grads)})"
         )
     for i, (edge, grad) in enumerate(zip(edges, input_grads, strict=True)):
         if edge is None or grad is None:
@@ -124,7 +125,7 @@ def reduced(node: Node, input_nr: int, grad: Tensor, type: TensorType) -> Tensor
     if shape != type.shape:
         if not expands_to(type.shape, shape):
             raise RuntimeError(
-                f"Function {node.name()} returned an invalid gradient at index {input_nr} - got {list(shape)} but "
+                f"Function {node_name(node)} returned an invalid gradient at index {input_nr} - got {list(shape)} but "
                 f"expected shape compatible with {list(type.shape)}"
             )
         grad = apply(SUM_TO, (grad,), (type.shape,))

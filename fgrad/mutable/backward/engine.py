@@ -34,7 +34,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.reduction import ADD, CAST
 from fgrad.mutable.ports import NAN_SOURCE, RAISED
-from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.node import Edge, Node, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.seam import here
 
@@ -99,7 +99,7 @@ class Ready(float):
 
 
 def push(ready: list[Ready], node: Node) -> None:
-    entry = Ready(-node.sequence)
+    entry = Ready(-node._sequence)
     entry.node = node
     heapq.heappush(ready, entry)
 
@@ -165,7 +165,7 @@ def run_backward(
         running.tasks = before  # before the first call here, after which a signal may be raised
         task.modes.update(grad=grad_mode, differentiated=differentiated)
         for node in task.released_at_end:
-            node.release(task.source)
+            node._release(task.source)
     if fusible is not None:
         fusible.note()
     return captured
@@ -310,7 +310,7 @@ def step(
     if not runs:
         return None
     is_leaf = isinstance(node, AccumulateGrad)
-    if node.variable._tensor_hooks if is_leaf else node.tensor_hooks is not None or node.retains is not None:
+    if node.variable._tensor_hooks if is_leaf else node.tensor_hooks is not None or node._retains is not None:
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
@@ -339,7 +339,7 @@ def step(
             task.released_at_end.append(node)  # its saved values tell where a NaN comes from
         check_nan(task, node, input_grads)
     elif not task.retain_graph:
-        node.release(task.source)
+        node._release(task.source)
     return input_grads
 
 
@@ -368,7 +368,7 @@ def check_nan(task: GraphTask, node: Node, input_grads: Sequence[Tensor | None])
             and bool(np.isnan(np.asarray(grad._value()).astype(np.complex128)).any())
         ):
             _warn_of_forward(node)
-            text = f"Function '{node.name()}' returned nan values in its {i}th output."
+            text = f"Function '{node_name(node)}' returned nan values in its {i}th output."
             raise RuntimeError("\n\n".join(filter(None, (text, NAN_SOURCE.call(task)))))
 
 
@@ -415,20 +415,20 @@ def _warn_of_forward(node: Node) -> None:
         return
     if node.forward_trace is None:
         warn(
-            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            f"Error detected in {node_name(node)}. No forward pass information available. Enable detect anomaly during "
             "forward pass for more information.",
             UserWarning,
         )
         return
     warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+        f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n"
         + "".join(node.forward_trace),
         UserWarning,
     )
-    parent = node.parent
+    parent = node._parent
     if parent is not None and parent.forward_trace is not None:
         warn(
-            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
-            "calculation:\n" + "".join(parent.forward_trace),
+            f"Previous calculation was induced by {node_name(parent)}. Traceback of forward call that induced the "
+            "previous calculation:\n" + "".join(parent.forward_trace),
             UserWarning,
         )

@@ -15,9 +15,11 @@ and the version of a fresh ``.grad``) is recorded when it runs, and reproduced.
 
 import operator
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from attrs import define, frozen
 from jax import block_until_ready, lax
 
@@ -31,15 +33,30 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import waits
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.values.evaluation import Routine, recorded
+from fgrad.mutable.values.evaluation import Routine, array_type, recorded
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price
-from fgrad.seam import Cache, Policy, RawSource, ShapedArray, active, evaluate, pieces, simplify
+from fgrad.seam import (
+    Builder,
+    Cache,
+    Graph,
+    Policy,
+    RawSource,
+    ShapedArray,
+    active,
+    backwards,
+    pieces,
+    simplify,
+    with_x64,
+)
 
 #: the bytes of the narrowest elements whose operations XLA rounds one by one
 SINGLE = 4
 
 #: how many nodes a walk visits before it checks whether the backward is too long, so that it need not visit all
 CHECKED = 64
+
+#: the seconds for each node that one program saves: the engine's Python
+SAVED = 4e-5
 
 #: identifies a structure; flat, since one is built at every backward
 Key = tuple[Any, ...]
@@ -67,6 +84,8 @@ class Backward:
     met: int = 0
     #: whether it runs as one program, once it was met often enough
     fusion: Fusion | None = None
+    #: whether NumPy runs the operations, and at first the program
+    on_numpy: bool = False
     #: the leaves that receive a gradient from the program
     reached: tuple[int, ...] = ()
     #: the strides and the version of each leaf's ``.grad`` as the engine made it
@@ -122,7 +141,7 @@ class FusibleBackward:
             return False
         fusion = backward.fusion
         if fusion is None:
-            fusion = backward.fusion = Fusion(self._price())
+            fusion = backward.fusion = self._fusion()
         if fusion.unspent > 0:
             return False
         values = self._values()
@@ -140,15 +159,13 @@ class FusibleBackward:
             self._accumulate(k, value)
         if not keep:
             for node in self.nodes:
-                node.release(source)
+                node._release(source)
         return True
 
-    def _price(self) -> float:
-        """The total seconds that the engine may take before the structure is compiled."""
+    def _fusion(self) -> Fusion:
         routines = [node.pullback.routine for node in self.nodes]
-        if all(routine.kept for routine in routines):
-            return 0  # and NumPy will run all of it
-        return compiling_price(routines)
+        self.backward.on_numpy = sum([routine.lost_by_numpy for routine in routines]) <= SAVED * len(routines)
+        return Fusion(0 if self.backward.on_numpy else compiling_price(routines))
 
     def note(self) -> None:
         """After the engine has run: note the time it took and the layout of each new ``.grad``."""
@@ -202,7 +219,7 @@ class FusibleBackward:
         """The program of this structure.
 
         Raises:
-          Unfit: only the engine can make some gradient fit.
+          Unfit: only the engine can make some gradient fit, or the program would take too long to compile.
         """
         indices = self.indices
         steps = [
@@ -224,8 +241,11 @@ class FusibleBackward:
             ]
         types += [leaf._type.array for leaf, fresh in zip(self.leaves, self.fresh, strict=True) if not fresh]
         leaves = [(leaf._type, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)]
-        recording = Recording([(indices[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
-        routine = Routine(simplify(recorded(recording.run, types)), pieces)
+        recording = Recording(types, [(indices[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
+        graph = with_x64(lambda: simplify(recording.graph()))
+        routine = Routine(graph, backwards if self.backward.on_numpy else pieces)
+        if len(self.nodes) > self.policy.compiled_backward_nodes and routine.lost_by_numpy > 0:
+            raise Unfit
         self.backward.reached = tuple(recording.reached)
         return routine
 
@@ -241,21 +261,36 @@ class Unfit(Exception):
 
 
 class Recording:
-    """The engine's work on one structure, done on traced values."""
+    """The engine's work on one structure as a graph.
 
-    def __init__(self, roots: list[tuple[int, int]], steps: Sequence[Step], leaves: Sequence[tuple[TensorType, bool]]):
+    It is put together from the graphs of the pull-backs: to record them again would take ten times as long.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[ShapedArray],
+        roots: list[tuple[int, int]],
+        steps: Sequence[Step],
+        leaves: Sequence[tuple[TensorType, bool]],
+    ):
+        self.builder: Builder = Builder(types)
         self.roots: list[tuple[int, int]] = roots
         self.steps: Sequence[Step] = steps
         #: the type of each leaf, and whether its ``.grad`` was None
         self.leaves: Sequence[tuple[TensorType, bool]] = leaves
         #: the gradients buffered for each node or leaf, by output number
-        self.waiting: dict[tuple[int, int], Any] = {}
+        self.waiting: dict[tuple[int, int], int] = {}
         #: the leaves that receive a gradient
         self.reached: list[int] = []
 
-    def run(self, *flat: Any) -> list[Any]:
-        """Map the roots' gradients, the saved values and the old ``.grad`` to the new ``.grad``."""
-        values = iter(flat)
+    def graph(self) -> Graph:
+        """The graph from the roots' gradients, the saved values and the old ``.grad`` to the new ``.grad``.
+
+        Raises:
+          Unfit: some gradient has another type than its target, and only the engine can make it fit.
+        """
+        inputs = self.builder.inputs
+        values = iter(inputs)
         for root in self.roots:
             self.receive(root, next(values))
         for index, step in enumerate(self.steps):
@@ -265,19 +300,25 @@ class Recording:
             before = None if fresh else next(values)
             gradient = self.waiting.get((-1 - k, 0))
             if gradient is not None:
-                check(gradient, type)
+                self.check(gradient, type)
                 self.reached.append(k)
-                sums.append(gradient if before is None else lax.add(before, gradient))
-        return sums
+                sums.append(gradient if before is None else self.sum(before, gradient))
+        return self.builder.finish(sums, inputs)
 
-    def receive(self, index: tuple[int, int], gradient: Any) -> None:
+    def receive(self, index: tuple[int, int], gradient: int) -> None:
         """Add a gradient to the buffer of a node or leaf."""
         old = self.waiting.get(index)
-        self.waiting[index] = gradient if old is None else lax.add(old, gradient)
+        self.waiting[index] = gradient if old is None else self.sum(old, gradient)
 
-    def run_step(self, step: Step, index: int, values: Iterator[Any]) -> None:
-        """Record one node's pull-back, and pass its results on."""
-        saved = [next(values) if how is None else how.get(next(values)) for how in step.saved]
+    def sum(self, left: int, right: int) -> int:
+        types = self.builder.types
+        if (types[left].shape, types[left].dtype) != (types[right].shape, types[right].dtype):
+            raise Unfit
+        return self.builder.splice(_sum(types[left].shape, types[left].dtype), [left, right])[0]
+
+    def run_step(self, step: Step, index: int, values: Iterator[int]) -> None:
+        """Append one node's pull-back, and pass its results on."""
+        saved = [self.read(how, next(values)) for how in step.saved]
         received = [self.waiting.pop((index, k), None) for k in step.inexact]
         if step.pullback is NOTHING or all(g is None for g in received):
             return
@@ -285,19 +326,42 @@ class Recording:
         for g, k in zip(received, step.inexact, strict=True):
             type = step.out_types[k]
             if g is None:
-                g = lax.full(type.shape, 0, type.dtype.numpy)
-            check(g, type)
+                g = self.builder.splice(_zeros(type.shape, type.dtype.numpy), [])[0]
+            self.check(g, type)
             cotangents.append(g)
-        gradients = iter(evaluate(step.pullback.routine.graph, [*saved, *cotangents]))
+        gradients = iter(self.builder.splice(step.pullback.routine.graph, [*saved, *cotangents]))
         for edge in step.edges:
             if edge is not None:
                 self.receive(edge, next(gradients))
 
+    def read(self, how: Reading | None, value: int) -> int:
+        """A saved value, as read from the array of its storage."""
+        return value if how is None else self.builder.splice(_read(how), [value])[0]
 
-def check(gradient: Any, type: TensorType) -> None:
-    """Refuse a gradient whose type differs from its target's: the engine makes it fit."""
-    if type.dtype.itemsize < SINGLE or tuple(gradient.shape) != type.shape or gradient.dtype != type.dtype.numpy:
-        raise Unfit
+    def check(self, gradient: int, type: TensorType) -> None:
+        """Refuse a gradient whose type differs from its target's: the engine makes it fit."""
+        given = self.builder.types[gradient]
+        if type.dtype.itemsize < SINGLE or given.shape != type.shape or given.dtype != type.dtype.numpy:
+            raise Unfit
+
+
+#: how many small graphs of each kind are kept
+GRAPHS_KEPT = 1 << 10
+
+
+@lru_cache(GRAPHS_KEPT)
+def _sum(shape: Ints, dtype: np.dtype) -> Graph:
+    return recorded(lambda x, y: [lax.add(x, y)], [array_type(shape, dtype)] * 2)
+
+
+@lru_cache(GRAPHS_KEPT)
+def _zeros(shape: Ints, dtype: np.dtype) -> Graph:
+    return recorded(lambda: [lax.full(shape, 0, dtype)], [])
+
+
+@lru_cache(GRAPHS_KEPT)
+def _read(how: Reading) -> Graph:
+    return recorded(lambda x: [how.get(x)], [array_type(how.layout.sizes, how.layout.dtype.numpy)])
 
 
 def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
@@ -383,12 +447,12 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    nodes.sort(key=operator.attrgetter("sequence"), reverse=True)
+    nodes.sort(key=operator.attrgetter("_sequence"), reverse=True)
     return nodes
 
 
 def _is_hooked(node: Node) -> bool:
-    return bool(node.tensor_hooks or node.retains or node.pre_hooks or node.post_hooks)
+    return bool(node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks)
 
 
 def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:

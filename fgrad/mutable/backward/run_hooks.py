@@ -19,8 +19,8 @@ def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
         for registered, number in node.tensor_hooks:
             if registered:
                 grads[number] = hooked(registered, grads[number], node.out_types[number])
-    if node.retains is not None:
-        for number, store in node.retains.items():
+    if node._retains is not None:
+        for number, store in node._retains.items():
             store(grads[number])
     return grads
 

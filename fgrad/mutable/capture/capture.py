@@ -325,6 +325,7 @@ class Capture:
           CaptureError: it asked for a number.
         """
         self.tape.concrete_value = self._concrete
+        self.tape.root_path = self._module_path
         for tensor in list(self.snapshot.tensors):
             self.lift_tensor(tensor)
         try:
@@ -337,6 +338,10 @@ class Capture:
         """Call a function as part of the capture."""
         with _Inside(self):
             return function(*args, **kwargs)
+
+    def _module_path(self, module: Any) -> str:
+        location, _ = self.snapshot.objects.get(id(module), (None, None))
+        return "" if location is None else location.module_path
 
     def _concrete(self, number: int) -> Any:
         error = self.tape.refusal(number)

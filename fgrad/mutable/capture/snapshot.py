@@ -57,6 +57,11 @@ class Location:
     path: str
     keys: tuple[Any, ...]
 
+    @property
+    def module_path(self) -> str:
+        """The path of a module in the outermost one that holds it."""
+        return ""
+
     def attribute(self, name: str) -> "Location":
         return Location(f"{self.path}.{name}" if self.path else name, (*self.keys, name))
 
@@ -150,7 +155,7 @@ class Snapshot:
             )
         return cached[1]
 
-    def _note_classes(self, value: Any) -> list[type]:
+    def note_classes(self, value: Any) -> list[type]:
         """Note the user's classes of an object (for a class: its own and its metaclass's), and return the object's."""
         user_classes = self._user_classes(type(value))
         self.classes.update([(id(base), base) for base in user_classes])
@@ -185,7 +190,7 @@ class Snapshot:
 
     def children(self, value: Any, location: Location) -> Iterable[tuple[Location, Any]]:
         """What an object holds, with locations."""
-        user_classes = self._note_classes(value)
+        user_classes = self.note_classes(value)
         if isinstance(value, Tensor):
             return self._tensor_children(value, location)
         if isinstance(value, tuple(GENERATOR_TYPES)):
@@ -400,6 +405,12 @@ def _is_library(module: str | None) -> bool:
 def _is_library_or_stdlib(module: str | None) -> bool:
     """Whether a module belongs to a library or to Python."""
     return _is_library(module) or module.partition(".")[0] in sys.stdlib_module_names  # type: ignore[union-attr]
+
+
+def is_plain_class(cls: type) -> bool:
+    """Whether objects of a class are nothing but their attributes, and all its bases are the user's."""
+    bases = [base for base in cls.__mro__ if base is not object]
+    return all("__slots__" not in vars(base) and not _is_library_or_stdlib(base.__module__) for base in bases)
 
 
 #: methods that construct an object, and those that are not followed

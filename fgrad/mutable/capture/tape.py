@@ -33,14 +33,17 @@ class Tape(Stager):
     Operations that depend on no input are not recorded: they run at once, and their results are constants.
     """
 
-    __slots__ = ("sources", "paths", "input_numbers", "tracers", "concrete_value")
+    __slots__ = ("sources", "paths", "input_numbers", "tracers", "concrete_value", "root_path")
     purpose = "captured"
     #: gives the concrete value behind a traced one, or raises; set by whoever runs a function on traced values
     concrete_value: Callable[[int], Any]
+    #: the path of the outermost module that was called, in a larger one that is not called itself
+    root_path: Callable[[Any], str]
 
     def __init__(self) -> None:
         super().__init__()
         self.sources: dict[Any, Source | None] = {}
+        self.root_path = lambda module: ""
         #: paths of modules, by the id of the scope, which is kept alive
         self.paths: dict[int, tuple[Any, str]] = {}
         #: the numbers of the inputs, in order
@@ -66,8 +69,8 @@ class Tape(Stager):
         """The user's line that runs, or whose backward runs, and its module."""
         node = modes.evaluating
         plan = getattr(node, "plan", None)
-        raw: Any = here(4) if plan is None else node.source
-        scope = modes.module if plan is None else node.scope
+        raw: Any = here(4) if plan is None else node._source
+        scope = modes.module if plan is None else node._scope
         of = None if plan is None else plan.operation.name
         key = raw, id(scope), of
         source = self.sources.get(key)
@@ -76,7 +79,7 @@ class Tape(Stager):
         return source
 
     def _path(self, scope: Any) -> str:
-        """The path of a module from the outermost one that was called."""
+        """The path of a module in the outermost one that was called, or that holds this one."""
         if scope is None:
             return ""
         cached = self.paths.get(id(scope))
@@ -87,6 +90,7 @@ class Tape(Stager):
                 inner, outer = enclosing[0](), enclosing[1][0]()
                 names.append(next((n for n, m in outer.named_modules() if m is inner and n), type(inner).__name__))
                 enclosing = enclosing[1]
+            names += [root] if (root := self.root_path(enclosing[0]())) else []
             cached = self.paths[id(scope)] = scope, ".".join(reversed(names))
         return cached[1]
 

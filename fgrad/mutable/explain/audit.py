@@ -11,7 +11,7 @@ from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.operation.capture import flatten
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.values.evaluation import concrete
@@ -198,8 +198,8 @@ def _compare(tensor: Tensor, array: Any, version: int, value: str, node: Node, c
     writes = [w for w in tensor._counter.last_writes() if w.version > version]
     finding = Finding(
         "raises" if checked and tensor._counter.value != version else "silent",
-        node.plan.operation.name if isinstance(node, OperationNode) else node.name(),
-        location(node.source),
+        node.plan.operation.name if isinstance(node, OperationNode) else node_name(node),
+        location(node._source),
         value,
         name_of(tensor),
         tuple([f"{w.operation} at {location(w.source)}" for w in writes]),

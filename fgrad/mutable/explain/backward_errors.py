@@ -37,7 +37,7 @@ def _node(node: Node) -> Iterator[str]:
 
 
 def _user_functions(node: Node) -> Iterator[str]:
-    rule = node.rule()
+    rule = node._rule()
     if rule is not None:
         code = getattr(rule, "__code__", None)
         if code is None or not is_hidden(code):  # the error is fgrad's own, not from user code

@@ -48,8 +48,8 @@ def call_path(node: Node, nodes: Sequence[Node]) -> Iterator[Call]:
 
     ``nodes`` are those of its graph.
     """
-    ran = sorted([each for each in nodes if each.source is not None], key=lambda each: each.sequence)
-    numbers = {each.sequence for each in nodes}
+    ran = sorted([each for each in nodes if each._source is not None], key=lambda each: each._sequence)
+    numbers = {each._sequence for each in nodes}
     at = ran.index(node) if node in ran else None
     sure = True
     for _ in range(DEEPEST):
@@ -63,7 +63,7 @@ def call_path(node: Node, nodes: Sequence[Node]) -> Iterator[Call]:
 
 def name_at_call(node: Node, nodes: Sequence[Node]) -> str | None:
     """The variable that a node's result was stored in by the caller, where the node's line returns it."""
-    if node.source is None or not _returns(*node.source):
+    if node._source is None or not _returns(*node._source):
         return None
     call = next(call_path(node, nodes), None)
     names = () if call is None or not call.sure else stored_names(Source(*call.source))
@@ -79,14 +79,14 @@ def _caller(ran: Sequence[Node], at: int, numbers: Collection[int]) -> tuple[Cal
     before = next((i for i in range(at - 1, -1, -1) if _may_call(ran[i], code)), None)
     after = next((i for i in range(at + 1, len(ran)) if _may_call(ran[i], code)), None)
     within = range(0 if before is None else before + 1, len(ran) if after is None else after)
-    run = [i for i in within if ran[i].source == ran[at].source].index(at)
-    runs = sum(ran[i].source == ran[at].source for i in within)
+    run = [i for i in within if ran[i]._source == ran[at]._source].index(at)
+    runs = sum(ran[i]._source == ran[at]._source for i in within)
     others = frozenset([_source(ran[i])[0].co_name for i in within])
 
     if before is not None and after is not None:
         calls = _calls_between(ran[before], ran[after], name, others)
         if calls is not None and len(calls) == runs:
-            is_complete = all(number in numbers for number in range(ran[before].sequence, ran[after].sequence))
+            is_complete = all(number in numbers for number in range(ran[before]._sequence, ran[after]._sequence))
             return Call(calls[run], is_complete), before
 
     earlier = [] if before is None else _calls_beside(ran[before], name, others, is_before=True)
@@ -114,8 +114,8 @@ def _calls_beside(node: Node, name: str, others: frozenset[str], is_before: bool
 
 
 def _source(node: Node) -> RawSource:
-    assert node.source is not None
-    return node.source
+    assert node._source is not None
+    return node._source
 
 
 def _may_call(node: Node, code: CodeType) -> bool:

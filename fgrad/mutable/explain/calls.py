@@ -20,6 +20,7 @@ from attrs import define
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.explain.names import location, modules_around, name_of, path_in
 from fgrad.mutable.explain.ways_out import way_out
+from fgrad.mutable.tensor.node import node_name
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.seam import Source, hide_frames, is_hidden
 
@@ -124,7 +125,9 @@ def _operands(args: Iterable[Any]) -> Iterator[str]:
             yield "  ..."
             return
         node = tensor._node  # as it stands: an error must not renew the node of a view
-        origin = "" if node is None or node.source is None else f", made by {node.name()} at {location(node.source)}"
+        origin = (
+            "" if node is None or node._source is None else f", made by {node_name(node)} at {location(node._source)}"
+        )
         yield f"  {name_of(tensor) or 'a tensor'}: {_type(tensor)}{origin}"
 
 

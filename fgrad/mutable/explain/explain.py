@@ -35,7 +35,7 @@ def _maker(saved_tensor: SavedTensor, node: Node) -> Node | None:
         return node
     tensor = saved_tensor.tensor
     node_before = None if tensor is None else tensor._node
-    while node_before is not None and node_before.sequence > node.sequence:
+    while node_before is not None and node_before._sequence > node._sequence:
         edge = node_before.next_edges[0] if node_before.next_edges else None
         node_before = None if edge is None else edge[0]
     return None if isinstance(node_before, AccumulateGrad) else node_before
@@ -53,7 +53,7 @@ def _named(saved_tensor: SavedTensor, node: Node) -> Iterator[str]:
         yield f"The tensor is {name}."
     if maker is not None and maker is not node:
         yield f"It was made by {operation_of(maker)}, at {place_of(maker)}."
-        yield from line_of(maker.source)
+        yield from line_of(maker._source)
 
 
 def _told(text: str) -> RuntimeError:
@@ -107,7 +107,7 @@ def _way_out(saved_tensor: SavedTensor, writes: list[Write]) -> str:
 def released(node: Node) -> RuntimeError:
     """The error of a second backward through a graph that the first one freed."""
     lines = [TWICE, "", f"What was freed: the values saved by {operation_of(node)}, at {place_of(node)}."]
-    lines += line_of(node.source)
+    lines += line_of(node._source)
     if isinstance(node, OperationNode) and isinstance(node.released, tuple):
         lines += [f"Who freed it: the backward at {location(node.released)}.", *line_of(node.released)]
     lines.append(

@@ -25,7 +25,7 @@ from fgrad.mutable.explain.names import ModulePaths, name_of, name_of_node
 from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operation_node import IntegerNode, OperationNode, RefusedNode
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge, gradient_function
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -174,7 +174,7 @@ class _Rebuilt:
                     stack.append(at)
                 readers[at].append(node)
         ready = [
-            (-1 if isinstance(node, AccumulateGrad) else node.sequence, k, node)
+            (-1 if isinstance(node, AccumulateGrad) else node._sequence, k, node)
             for k, node in enumerate(waiting)
             if not waiting[node]
         ]
@@ -186,7 +186,7 @@ class _Rebuilt:
             for reader in readers[node]:
                 waiting[reader] -= 1
                 if not waiting[reader]:
-                    heappush(ready, (reader.sequence, next(order), reader))
+                    heappush(ready, (reader._sequence, next(order), reader))
         return self.made[edge[0]][edge[1]]
 
     def _run(self, node: Node) -> Sequence[int]:
@@ -200,8 +200,8 @@ class _Rebuilt:
         if isinstance(node, IntegerNode | RefusedNode):
             where = f" at {source}" if source is not None else ""
             raise TypeError(
-                f"graph_of: {node.name()}{where} has no derivative. Way out: ask for the graph of what comes after it, "
-                "from a leaf (detach, requires_grad_)."
+                f"graph_of: {node_name(node)}{where} has no derivative. Way out: ask for the graph of what comes after "
+                "it, from a leaf (detach, requires_grad_)."
             )
         numbers = [None if edge is None else self.made[edge[0]][edge[1]] for edge in node.next_edges]
         if node.passes_on and None not in numbers:
@@ -209,7 +209,7 @@ class _Rebuilt:
         return self._named_call(node, [number for number in numbers if number is not None], source)
 
     def _source(self, node: Node) -> Source | None:
-        return None if node.source is None else Source(*node.source, module=self.paths.of(node))
+        return None if node._source is None else Source(*node._source, module=self.paths.of(node))
 
     def _leaf(self, leaf: Tensor) -> int:
         name = name_of(leaf)
@@ -262,7 +262,7 @@ class _Rebuilt:
             else:
                 saved.append(_type(tensor._type))
         results = [_type(type) for type in node.out_types if type is not None]
-        params = {"label": node.name().removesuffix("Backward"), "results": tuple(results), "saved": tuple(saved)}
+        params = {"label": node_name(node).removesuffix("Backward"), "results": tuple(results), "saved": tuple(saved)}
         op = intern(named_call, params, [self.builder.types[i] for i in args])
         first = self.builder.emit(op, tuple(args), source)
         results_from = iter(range(first, first + len(results)))

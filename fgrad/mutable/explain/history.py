@@ -49,7 +49,8 @@ def leaves(y: Tensor) -> list[Tensor]:
 
 def lines(y: Tensor) -> list[RawSource]:
     """The user's lines that computed a tensor, with history or without."""
-    sources = [getattr(at, "source", None) for at, _, _ in _reached(_start(y), True)]
+    reached = [at for at, _, _ in _reached(_start(y), True)]
+    sources = [at.source if isinstance(at, Origin) else at._source if isinstance(at, Node) else None for at in reached]
     return [source for source in dict.fromkeys(sources) if source is not None]
 
 

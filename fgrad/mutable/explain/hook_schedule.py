@@ -123,13 +123,13 @@ def _of_node(node: Node, called: str) -> Iterator[Entry]:
         yield from entries("tensor hook", node.variable._tensor_hooks)
     for hooks, _ in node.tensor_hooks or ():
         yield from entries("tensor hook", hooks)
-    for _ in node.retains or ():
-        yield Entry("retain_grad", called, called, path, location(node.source), node)
+    for _ in node._retains or ():
+        yield Entry("retain_grad", called, called, path, location(node._source), node)
     yield from entries("pre-hook", node.pre_hooks)
     for saved in node.saved if isinstance(node, OperationNode) else getattr(node, "_saved", ()):
         if isinstance(saved, SavedTensor) and saved.hooks is not None:
             yield _of_hook("unpack hook", saved.hooks[1], saved.name, path, node)
-    line = "" if isinstance(node, AccumulateGrad) else location(node.source)
+    line = "" if isinstance(node, AccumulateGrad) else location(node._source)
     yield Entry("node", type(node).__name__, called, path, line, node)
     yield from entries("post-hook", node.post_hooks)
     if isinstance(node, AccumulateGrad):

@@ -11,7 +11,7 @@ from typing import Any
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.explain.names import location
 from fgrad.mutable.explain.wording import line_of
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, node_name
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor
@@ -64,13 +64,13 @@ def _origins(results: Sequence[Tensor]) -> set[Any]:
 
 def _text(node: Node, name: str, origin: Origin) -> str:
     lines = [
-        f"The backward of {node.name()} reads {name}, which its forward computed while nothing is recorded: by "
+        f"The backward of {node_name(node)} reads {name}, which its forward computed while nothing is recorded: by "
         f"{origin.operation}, at {location(origin.source)}.",
         *line_of(origin.source),
         "These gradients are to be differentiated again (create_graph=True), and the part that comes through it is "
         "missing.",
-        f"The Function was called at {location(node.source)}.",
-        *line_of(node.source),
+        f"The Function was called at {location(node._source)}.",
+        *line_of(node._source),
         "Way out: compute it again in backward from the saved inputs; or return it as another output of forward, and "
         "give that output to ctx.save_for_backward.",
     ]

@@ -137,7 +137,7 @@ def _in_modules(value: Any, tensor: Tensor) -> str | None:
 
 def name_of_node(node: Node) -> str | None:
     """The variable that the result of a node's operation was stored in."""
-    names = () if node.source is None else stored_names(Source(*node.source))
+    names = () if node._source is None else stored_names(Source(*node._source))
     return names[0] if len(names) == 1 else None
 
 
@@ -149,8 +149,8 @@ def names_of_results(nodes: Iterable[Node]) -> dict[Node, str]:
     names: dict[Node, str] = {}
     named_sources: set[Any] = set()
     for node in nodes:
-        name = None if node.source in named_sources else name_of_node(node)
-        named_sources.add(node.source)
+        name = None if node._source in named_sources else name_of_node(node)
+        named_sources.add(node._source)
         if name is not None:
             names[node] = name
     return names
@@ -167,7 +167,7 @@ class ModulePaths:
 
         It is empty for operations of the outermost module itself, or of no module.
         """
-        return ".".join([self._step(*pair) for pair in pairwise(modules_around(node.scope))])
+        return ".".join([self._step(*pair) for pair in pairwise(modules_around(node._scope))])
 
     def _step(self, outer: Any, inner: Any) -> str:
         path = self._known.get((outer, inner))

@@ -20,7 +20,7 @@ from fgrad.mutable.explain.names import location, module_path, name_of, name_of_
 from fgrad.mutable.explain.wording import check_tensor, operation_of
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING
-from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.node import Edge, Node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
@@ -157,7 +157,7 @@ class History:
             where = f" by the backward at {location(node.released)}" if isinstance(node.released, tuple) else ""
             raise RuntimeError(
                 f"nonfinite reads the values that were saved for backward, and those of {node.plan.operation.name}, "
-                f"at {location(node.source)}, were freed{where}. Way out: call it before backward(), or call "
+                f"at {location(node._source)}, were freed{where}. Way out: call it before backward(), or call "
                 "backward(retain_graph=True)."
             )
         graph, pullback = node.plan.graph, node.pullback
@@ -252,7 +252,7 @@ class _HistoryRun:
             self.names[cell] = _bare(name_of(node.variable)) or "a leaf"
             self.given.add(cell)
             return True
-        source = None if node.source is None else Source(*node.source)
+        source = None if node._source is None else Source(*node._source)
         origin: dict[str, Any] = {"called": operation_of(node), "source": source, "scope": module_path(node)}
         frame = Frame(Graph((), (), (), ()), [], **origin)
         if isinstance(node, OperationNode):
@@ -416,7 +416,7 @@ class _HistoryRun:
         if edge is None or gradient is None:
             return
         run = _HistoryRun(History([(edge, None)], {edge: gradient._value()}, "the gradient"), {}).forward_alone()
-        self.history.inside[node.name()] = diagnosed(run, None, "torch", "")
+        self.history.inside[node_name(node)] = diagnosed(run, None, "torch", "")
 
 
 def _edges(node: OperationNode) -> dict[int, Edge]:

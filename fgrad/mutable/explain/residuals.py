@@ -65,7 +65,7 @@ def _nodes(roots: Sequence[Tensor]) -> list[Node]:
             if isinstance(following, Node) and following not in visited:
                 visited.add(following)
                 stack.append(following)
-    return sorted(visited, key=lambda node: node.sequence)
+    return sorted(visited, key=lambda node: node._sequence)
 
 
 def _saved_by(node: Node) -> Iterator[Any]:
@@ -147,7 +147,7 @@ class _Rows:
 
     def _name(self, node: Node, saved: SavedTensor | Tensor, tensor: Tensor, maker: Node | None) -> str:
         # intermediates of an instruction have no name
-        on_the_way = maker is not None and maker is not node and maker.source == node.source
+        on_the_way = maker is not None and maker is not node and maker._source == node._source
         user_name = None if on_the_way else _name(tensor, maker)
         if user_name is not None:
             return user_name
@@ -194,4 +194,4 @@ def _memory(array: Any) -> Any:
 
 
 def _source(node: Node | None) -> Source | None:
-    return None if node is None or node.source is None else Source(*node.source)
+    return None if node is None or node._source is None else Source(*node._source)

@@ -168,7 +168,7 @@ def chain_lines(tensor: Tensor, always: bool = False) -> Iterator[str]:
     name = name_of(base) or (None if maker is None else name_of_node(maker)) or "a tensor without a name"
     if maker is not None:
         yield f"  {name}, of shape {list(base._type.shape)}: made by {operation_of(maker)}, at {place_of(maker)}"
-        yield from [f"  {line}" for line in line_of(maker.source)]
+        yield from [f"  {line}" for line in line_of(maker._source)]
     elif always:
         yield f"  {name}, of shape {list(base._type.shape)}"
     if len(steps) > DEEPEST_VIEW:

@@ -155,7 +155,7 @@ class watch:
     def _note(self, path: str, tensor: Tensor, called: str) -> None:
         """Note a value as it is now, and its gradient when it arrives."""
         node = gradient_function(tensor)
-        record = Record(called, new_tensor(tensor._value(), tensor._type), None, None if node is None else node.source)
+        record = Record(called, new_tensor(tensor._value(), tensor._type), None, None if node is None else node._source)
         self._seen.records[path].append(record)
         if is_tracked(tensor) and tensor._type.inexact:
             self._outputs.append((tensor, record))

@@ -10,6 +10,7 @@ from fgrad.mutable.explain.history import cuts, leaves, way
 from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.explain.reads import reads
 from fgrad.mutable.explain.wording import line_of, operation_of
+from fgrad.mutable.tensor.node import node_name
 from fgrad.mutable.tensor.origin import Origin, Read
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.seam import Answer, RawSource, Table, is_hidden
@@ -147,7 +148,7 @@ def _connected(x: Tensor, path: tuple[str, ...], who: str, name: str | None) -> 
     if maker is not None and not x._retains_grad:
         reason = (
             f"{who} gets a gradient, but it is not a leaf (made by {operation_of(maker)}, at "
-            f"{location(maker.source)}), so its .grad stays None.\nCall retain_grad() on it before backward, or ask "
+            f"{location(maker._source)}), so its .grad stays None.\nCall retain_grad() on it before backward, or ask "
             "for it by torch.autograd.grad."
         )
         return Why(True, path, reason, "not a leaf", name)
@@ -188,8 +189,8 @@ def _break(cut: Origin) -> str:
 
 
 def _shown(step: Any) -> str:
-    source: RawSource | None = step.source
-    name = step.operation if isinstance(step, Origin) else step.name()
+    source: RawSource | None = step.source if isinstance(step, Origin) else step._source
+    name = step.operation if isinstance(step, Origin) else node_name(step)
     return f"{name}, at {location(source)}"
 
 

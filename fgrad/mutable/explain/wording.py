@@ -6,7 +6,7 @@ from fgrad.mutable.backward.engine import running
 from fgrad.mutable.explain.call_path import call_path, name_at_call
 from fgrad.mutable.explain.names import location, module_path, name_of, name_of_node
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Node, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.write.inplace import CopySlices
 from fgrad.seam import RawSource, Source
@@ -17,13 +17,13 @@ PASSED_OVER = 3
 
 def operation_of(node: Node) -> str:
     """The operation behind a node, as the user called it."""
-    return node.plan.operation.name if isinstance(node, OperationNode) else node.name()
+    return node.plan.operation.name if isinstance(node, OperationNode) else node_name(node)
 
 
 def place_of(node: Node) -> str:
     """The line of a node's operation, with the module that it ran in."""
     module = module_path(node)
-    return f"{location(node.source)}{f' (module {module})' if module else ''}"
+    return f"{location(node._source)}{f' (module {module})' if module else ''}"
 
 
 def line_of(source: RawSource | None) -> list[str]:
@@ -34,8 +34,8 @@ def line_of(source: RawSource | None) -> list[str]:
 
 def forward_of(node: Node) -> Iterator[str]:
     """The text of a node's line; if it ran many times, also which run it is and the calls that led there."""
-    yield from line_of(node.source)
-    runs = sorted(_runs(node), key=lambda each: each.sequence)
+    yield from line_of(node._source)
+    runs = sorted(_runs(node), key=lambda each: each._sequence)
     if len(runs) > 1:
         yield f"    (run {runs.index(node) + 1} of the {len(runs)} of this line in the graph)"
     if node.forward_trace is not None:
@@ -60,7 +60,7 @@ def _running() -> Sequence[Node]:
 
 def _runs(node: Node) -> list[Node]:
     """The nodes of the running backward made by the same instruction and operation."""
-    return [each for each in _running() if each.source == node.source and type(each) is type(node)]
+    return [each for each in _running() if each._source == node._source and type(each) is type(node)]
 
 
 def name_of_gradient(node: Node, edge: int) -> str | None:
@@ -73,7 +73,7 @@ def name_of_gradient(node: Node, edge: int) -> str | None:
         if isinstance(target, AccumulateGrad):
             return name_of(target.variable)
         # intermediates of the same instruction have no name: the instruction's name is its result's
-        name = None if target.source == node.source else name_of_node(target)
+        name = None if target._source == node._source else name_of_node(target)
         if name is not None:
             return f"'{name}'"
         edges = [each for each in target.next_edges if each is not None]

@@ -287,7 +287,8 @@ def _bitcast(array: Any, new: Dtype) -> Any:
     if array.dtype == np.bool_:
         array = lax.convert_element_type(array, np.uint8)
     if new.numpy == np.bool_:
-        return lax.ne(array, lax.full_like(array, 0))
+        bytes = lax.bitcast_convert_type(array, np.uint8)
+        return lax.ne(bytes, lax.full_like(bytes, 0))
     return lax.bitcast_convert_type(array, new.numpy)
 
 

@@ -8,6 +8,7 @@ values, a pure function of those values; its graph is what the functional core d
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from attrs import frozen
@@ -19,7 +20,7 @@ from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, at_hand, recorded
-from fgrad.seam import here, simplify
+from fgrad.seam import Builder, here, simplify
 
 #: how many recorded functions are kept
 ROUTINES_KEPT = 1024
@@ -62,13 +63,39 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
       The pytree of tensors that ``update`` returns, without history.
     """
     leaves, structure = flatten(tuple(trees))
+    names = tuple(numbers)
+    key = (update, structure, _types(leaves), names)
+    return _run(key, lambda: _capture(update, leaves, structure, names), leaves, numbers)
+
+
+def fused_each(
+    update: Callable[..., Any], items: Sequence[Any], trees: Sequence[Any], numbers: dict[str, float]
+) -> list[Any]:
+    """Run ``update(item, *trees, numbers)`` for each of some items, all as one program.
+
+    The function is recorded once for all items of equal types.  Otherwise as ``fused``.
+    """
+    each = [flatten((item, *trees)) for item in items]
+    shared = len(flatten(tuple(trees))[0])
+    names = tuple(numbers)
+    own = [leaves[: len(leaves) - shared] for leaves, _ in each]
+    common = each[0][0][len(own[0]) :] if each else []
+    key = (update, tuple([(structure, _types(leaves)) for leaves, structure in each]), names)
+    leaves = [*[x for part in own for x in part], *common]
+    return _run(key, lambda: _capture_each(update, each, own, common, names), leaves, numbers)
+
+
+def _types(leaves: Sequence[Tensor]) -> tuple[TensorType, ...]:
+    return tuple([x._type for x in leaves])
+
+
+def _run(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor], numbers: dict[str, float]) -> Any:
+    """Run what is recorded under a key on some tensors and numbers."""
     if modes.capturing is not None:
         modes.capturing.lift_operands(leaves)
-    names = tuple(numbers)
-    key = (update, structure, tuple([x._type for x in leaves]), names)
     captured = _captured.get(key)
     if captured is None:
-        captured = _captured[key] = _capture(update, leaves, structure, names)
+        captured = _captured[key] = capture()
         if len(_captured) > ROUTINES_KEPT:
             _captured.popitem(last=False)
     else:
@@ -76,6 +103,33 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
     outs = captured.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
     results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, captured.types, strict=True)]
     return tree_util.tree_unflatten(captured.structure, results)
+
+
+def _capture_each(
+    update: Callable[..., Any],
+    each: Sequence[tuple[list[Tensor], Any]],
+    own: Sequence[Sequence[Tensor]],
+    common: Sequence[Tensor],
+    names: Sequence[str],
+) -> _Captured:
+    builder = Builder([x._type.array for leaves in (*own, common) for x in leaves])
+    inputs = iter(builder.inputs[: len(builder.inputs) - len(common)])
+    args = [list(islice(inputs, len(leaves))) for leaves in own]
+    rest = builder.inputs[len(builder.inputs) - len(common) :]
+    rest += [builder.input(NUMBER_TYPES[float].array) for _ in names]
+    recorded_for: dict[Any, _Captured] = {}
+    outs: list[int] = []
+    structures = []
+    for (leaves, structure), numbers in zip(each, args, strict=True):
+        key = structure, _types(leaves)
+        one = recorded_for.get(key)
+        if one is None:
+            one = recorded_for[key] = _capture(update, leaves, structure, names)
+        outs += builder.splice(one.routine.graph, [*numbers, *rest])
+        structures.append(one.structure)
+    graph = simplify(builder.finish(outs, builder.inputs))
+    structure = tree_util.tree_structure([tree_util.tree_unflatten(s, [0] * s.num_leaves) for s in structures])
+    return _Captured(Routine(graph), structure, tuple([type_of(t) for t in graph.out_types]))
 
 
 def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]) -> _Captured:

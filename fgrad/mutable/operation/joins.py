@@ -30,6 +30,9 @@ class LazyRoutine(Routine):
     __slots__ = ("_record", "_direct", "_recorded")
 
     defers: bool = False
+    #: it converts its operands
+    kernel: Any = None
+    at_once: Any = None
 
     def __init__(self, record: Callable[[], Graph], direct: Callable[[Sequence[Any]], list[np.ndarray]]):
         self._record = record

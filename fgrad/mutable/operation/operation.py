@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field
+from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
@@ -36,26 +37,24 @@ from fgrad.mutable.operation.operands import (
 from fgrad.mutable.operation.operation_node import (
     NOT_IMPLEMENTED,
     CheckedNode,
-    IntegerNode,
     NotDerivedNode,
     OperationNode,
-    RefusedNode,
+    Recording,
+    node_of,
     type_at,
 )
 from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, planned_graph, types_of
 from fgrad.mutable.operation.traits import COMPUTING, GRADIENTS, WRITING, Computing, Gradients, Writing
-from fgrad.mutable.ports import CARRY, LIFTED, PUSH
+from fgrad.mutable.ports import LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
-from fgrad.mutable.tensor.node import Edge, named
+from fgrad.mutable.tensor.node import named
 from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import save
-from fgrad.mutable.tensor.storage import DeferredStorage, held_value
+from fgrad.mutable.tensor.storage import DeferredStorage, Storage, held_value
 from fgrad.mutable.tensor.tensor import (
     Tensor,
-    accumulator,
     deferred_read,
     find_nodes,
-    gradient_function,
     is_tracked,
     new_tensor,
 )
@@ -65,8 +64,8 @@ from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
-from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled
-from fgrad.seam import Graph, RawSource, UndefinedDerivativeError, visible
+from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
+from fgrad.seam import Graph, RawSource, checks_each_primitive, visible
 
 #: how many operands the plans of an operation may have in total: growing sequences need ever new plans
 OPERANDS_KEPT = 1 << 17
@@ -141,7 +140,11 @@ class Planned(Plan):
         "node_class",
         "present",
         "single",
+        "into",
         "edges",
+        "differentiated",
+        "has_nondiff",
+        "recordings",
         "named_operands",
         "by_value",
         "numbers",
@@ -159,6 +162,8 @@ class Planned(Plan):
         self.operation: Operation = operation
         self.types: tuple[OperandType, ...] = types
         self.params: tuple[Any, ...] = params
+        #: the type of the tensor that an in-place operation writes
+        self.into: TensorType | None = into
         #: the positions of the operands that are not None
         self.present: tuple[int, ...] = tuple([i for i, t in enumerate(types) if t is not None])
         static, computing, gradients = operation.named(params), operation.computing, operation.gradients
@@ -203,6 +208,12 @@ class Planned(Plan):
         self.edges: tuple[Any, ...] = tuple(
             [(i, position_of.get(i)) for i in range(len(types)) if i not in operation.nondiff_operands]
         )
+        #: the positions of these operands, and whether others are tensors
+        self.differentiated: tuple[int, ...] = tuple([i for i, _ in self.edges])
+        others = [type for i, type in enumerate(types) if i in operation.nondiff_operands]
+        self.has_nondiff: bool = any(isinstance(type, TensorType) for type in others)
+        #: by which of these require grad: see NOTE [Recordings]
+        self.recordings: dict[int, Recording] = {}
         factors = [(at, i) for at, (i, name) in enumerate(self.named_operands) if name in gradients.columns]
         #: the pull-backs for column-major operands, if that makes a difference
         self.columns: ColumnMajorGradients | None = ColumnMajorGradients(factors) if factors else None
@@ -294,7 +305,66 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     """Run an operation on tensors and Python numbers, and record it for backward if a tensor requires grad.
 
     The parameters are hashable, and in the operation's order.
+
+    NOTE [The short path]
+    Nearly all operations are met in the same state: no unusual mode is on, the operands are whole row-major tensors
+    whose arrays NumPy holds, and NumPy runs the plan.  Such a call goes straight from the operands to the result here;
+    any other starts again in ``apply_in_general``.
     """
+    if unusual.on or elsewhere.exist:
+        return apply_in_general(operation, operands, params)
+    types: list[OperandType] = []
+    values: list[Any] = []
+    tracked = origin = False
+    for x in operands:
+        if isinstance(x, Tensor):
+            storage = x._storage
+            if storage.__class__ is not Storage or x._geometry is not None or storage.strides is not None:
+                return apply_in_general(operation, operands, params)
+            types.append(x._type)
+            value = storage.array
+            if value.__class__ is not ndarray or storage.home is not None:
+                return apply_in_general(operation, operands, params)
+            values.append(value)
+            if x._requires_grad or x._node is not None:
+                if x._inference:
+                    return apply_in_general(operation, operands, params)
+                tracked = True
+            elif x._view is not None:
+                return apply_in_general(operation, operands, params)
+            elif x._origin is not None:
+                origin = True
+        elif x is None:
+            types.append(None)
+        else:
+            types.append(x.__class__)
+            try:
+                values.append(number(x))
+            except OverflowError:
+                return apply_in_general(operation, operands, params)
+    plan = operation.plans.get((tuple(types), params))
+    if plan is None or (layouts := plan.layouts) is None or checks_each_primitive():
+        return apply_in_general(operation, operands, params)
+    routine = plan.routine
+    if routine.kernel is not None:
+        out = silent().run(routine.kernel, *values)
+        out.setflags(False)  # write=False; twice as fast by position
+        results: tuple[Tensor, ...] = (new_tensor(out, plan.out_types[0], layouts[0]),)
+    elif routine.at_once is not None:
+        outs = silent().run(routine.at_once, values)
+        if plan.single:
+            results = (new_tensor(outs[0], plan.out_types[0], layouts[0]),)
+        else:
+            results = tuple([new_tensor(*of) for of in zip(outs, plan.out_types, layouts, strict=True)])
+    else:
+        return apply_in_general(operation, operands, params)
+    if tracked or origin:
+        remember(plan, operands, results, tracked)
+    return results[0] if plan.single else results
+
+
+def apply_in_general(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+    """``apply`` for operands of any kind, in any mode."""
     is_unusual = unusual.on and unusual.within()
     if is_unusual and modes.level:
         operands = constants(LIFTED.call(operands))
@@ -359,13 +429,27 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
         results = tuple([new_tensor(*of) for of in zip(outs, plan.out_types, layouts, strict=True)])
     if is_unusual and modes.dual_level >= 0:
         PUSH.call(plan, operands, results)
-    if tracked and modes.grad and plan.differentiable:
-        record(plan, operands, results, visible(sys._getframe(2)))
-    elif tracked or origin:
-        if tracked and modes.grad:
-            check_integers(plan, operands)
-        note_origin(operation.name, operands, results, visible(sys._getframe(2)))
+    if tracked or origin:
+        remember(plan, operands, results, tracked)
     return results[0] if plan.single else results
+
+
+def remember(plan: Planned, operands: Sequence[Any], results: tuple[Tensor, ...], tracked: bool) -> None:
+    """Give results their node, or if nothing is recorded their origin; ``tracked``: an operand requires grad."""
+    source = visible(sys._getframe(3))
+    if tracked and modes.grad:
+        if plan.differentiable:
+            node = node_of(plan, operands, None, source)
+            if node is not None:
+                for k in plan.inexact:
+                    result = results[k]
+                    result._node = node
+                    result._output_nr = k
+                for k in node.pullback.outputs:
+                    node.saved.append(save(results[k], plan.operation.outputs[k], k in plan.inexact))
+            return
+        check_integers(plan, operands)
+    note_origin(plan.operation.name, operands, results, source)
 
 
 def check_same_device(operation: Operation, operands: Sequence[Any]) -> None:
@@ -420,19 +504,6 @@ def has_non_inference(operation: Operation, operands: Sequence[Any]) -> bool:
     )
 
 
-def record(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None) -> None:
-    """Make the node of an operation, and make the results its outputs."""
-    node = node_of(plan, operands, source=source)
-    if node is None:
-        return
-    for k in plan.inexact:
-        result = results[k]
-        result._node = node
-        result._output_nr = k
-    for k in node.pullback.outputs:
-        node.saved.append(save(results[k], plan.operation.outputs[k], k in plan.inexact))
-
-
 def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
     """Raise PyTorch's error if integers would pass on their history: see NOTE [Integers with a history]."""
     for i, _ in plan.edges:
@@ -449,75 +520,3 @@ def check_integers(plan: Planned, operands: Sequence[Any]) -> None:
         return  # an operation of integers alone
     if derived:
         raise RuntimeError(f"Autograd not support dtype: {plan.out_types[0].dtype.scalar_name}")
-
-
-def node_of(
-    plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None, source: RawSource | None = None
-) -> "OperationNode | None":
-    """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
-
-    ``overwritten`` is the tensor that the operation is about to write: its value is saved, not a handle.
-    ``source`` is the user's line, if already known.
-    """
-    edges: list[Edge | None] = []
-    wrt: list[int] = []
-    integers = overwritten is not None and not overwritten._type.inexact
-    for i, position in plan.edges:
-        x = operands[i]
-        edge: Edge | None = None
-        if isinstance(x, Tensor):
-            # ``gradient_edge``, inlined
-            maker = x._node if x._view is None else gradient_function(x)
-            if maker is not None:
-                edge = maker, x._output_nr
-            elif x._requires_grad:
-                edge = accumulator(x), 0
-        edges.append(edge)
-        if edge is not None:
-            wrt.append(position)
-            if not x._type.inexact:
-                integers = True
-    if not wrt and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
-        return None
-    if integers:
-        return named(IntegerNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
-    node_class = plan.node_class
-    if plan.not_derived and not plan.not_derived.isdisjoint(wrt):
-        wrt = [at for at in wrt if at not in plan.not_derived]
-        node_class = named(RefusedNode, node_class.__name__)
-    try:
-        # a view made without recording requires grad if its base does, but no gradient flows through it
-        requested = tuple(wrt)
-        pullback = plan.pullbacks.get(requested) or plan.pullback(requested) if wrt else NOTHING
-        if plan.columns is not None:
-            pullback = plan.columns.for_operands(pullback, operands)
-    except UndefinedDerivativeError:
-        return named(RefusedNode, plan.node_class.__name__)(plan, NOTHING, edges, [])
-    saved: list[Any] = []
-    if pullback.inputs:
-        named_operands = plan.named_operands
-        for at in pullback.inputs:
-            i, name = named_operands[at]
-            x = operands[i]
-            if not isinstance(x, Tensor):
-                saved.append(number(x))
-            else:
-                # if the written tensor is also another operand, that one is saved as it is, and backward raises for it
-                saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
-    node = node_class(plan, pullback, edges, saved, source)
-    if plan.numbers:
-        node.numbers = tuple(map(operands.__getitem__, plan.numbers))
-    if len(wrt) < len(operands):
-        for x in operands:
-            if isinstance(x, Tensor) and x._origin is not None:
-                node.origins = (*node.origins, x._origin)
-    return node
-
-
-def before_write(tensor: Tensor) -> Tensor:
-    """A copy, with its history, of a tensor that is about to be written."""
-    old = new_tensor(tensor._value(), tensor._type)
-    old._node, old._output_nr = gradient_function(tensor), tensor._output_nr
-    for level in range(modes.dual_level + 1):
-        CARRY.call(tensor, old, level, lambda tangent: before_write(tangent))
-    return old

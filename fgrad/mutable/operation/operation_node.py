@@ -1,24 +1,47 @@
-"""The nodes of operations: what they save, and how they pull gradients back."""
+"""The nodes of operations: how they are made, what they save, and how they pull gradients back.
+
+NOTE [Recordings]
+The class of an operation's node, its pull-back and the operands that it saves depend on the plan and on which operands
+require grad, not on the tensors.  So they are decided once for each combination, as a ``Recording``; each call then
+makes the edges, the saved values and the node.
+
+Python adapts the bytecode of a function to the classes that it meets.  There is a class of nodes for each operation,
+so each has a copy of the function that writes its fields.
+"""
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
 from typing import Any
+
+from attrs import frozen
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import View
 from fgrad.mutable.operation.gradient_layouts import saved_reads
+from fgrad.mutable.operation.operands import number
 from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
-from fgrad.mutable.ports import INTEGER_GRADIENT, RELEASED, REPLAY, REQUESTED
-from fgrad.mutable.tensor.node import Edge, Node, numbering
+from fgrad.mutable.ports import CARRY, INTEGER_GRADIENT, RELEASED, REPLAY, REQUESTED
+from fgrad.mutable.tensor.node import Edge, Node, named, numbering
 from fgrad.mutable.tensor.origin import Origin
-from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import Tensor, alias, has_own_strides, new_tensor
+from fgrad.mutable.tensor.saved import SavedTensor, save
+from fgrad.mutable.tensor.tensor import (
+    Tensor,
+    accumulator,
+    alias,
+    gradient_function,
+    has_own_strides,
+    is_tracked,
+    new,
+    new_tensor,
+)
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.deferral import Deferred, computed, defer
 from fgrad.mutable.values.evaluation import filled
-from fgrad.seam import RawSource, here
+from fgrad.seam import RawSource, UndefinedDerivativeError, here
 
 #: an operation planned for the types of its operands: a ``Planned`` of ``operation.py``, which knows the nodes here
 Planned = Any
@@ -45,11 +68,11 @@ class OperationNode(Node):
         # as ``Node.__init__`` has it: nearly every operation makes one of these
         self.next_edges = edges
         self.out_types = plan.out_types
-        self.source = source or here(2)
-        self.scope = modes.module
-        self.sequence = next(numbering.numbers)
-        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
-        self.forward_trace = self.parent = None
+        self._source = source or here(2)
+        self._scope = modes.module
+        self._sequence = next(numbering.numbers)
+        self.tensor_hooks = self._retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self._parent = None
         if unusual.on:
             self.trace()
         self.plan: Planned = plan
@@ -150,7 +173,7 @@ class OperationNode(Node):
         it = iter(gradients)
         return [None if edge is None else next(it) for edge in self.next_edges]
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         for s in self.saved:
             if isinstance(s, SavedTensor):
                 s.release()
@@ -277,3 +300,115 @@ def _with_value_read(view: Tensor, value: Any) -> Tensor:
     if view._geometry is not None and view._cache is None and value.__class__ is not Deferred:
         view._cache = view._storage.array, value
     return view
+
+
+# -- making one ------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Recording:
+    """How an operation is recorded if certain operands require grad: see NOTE [Recordings]."""
+
+    node_class: type[OperationNode]
+    pullback: Pullback
+    #: the operands that the node saves, with their names
+    saved: tuple[tuple[int, str], ...]
+    #: the ``__init__`` of the class, with bytecode of its own
+    initialize: Callable[..., None]
+
+    @staticmethod
+    def of(plan: Planned, tracked: Sequence[int]) -> "Recording":
+        """The recording of a plan if the operands at these positions require grad."""
+        node_class, pullback = _decided(plan, tracked)
+        saved = tuple([plan.named_operands[at] for at in pullback.inputs])
+        return Recording(node_class, pullback, saved, _initializer(node_class))
+
+
+def _decided(plan: Planned, tracked: Sequence[int]) -> tuple[type[OperationNode], Pullback]:
+    """The class of the node, and its pull-back."""
+    node_class = plan.node_class
+    if any(not plan.types[i].inexact for i in tracked) or (plan.into is not None and not plan.into.inexact):
+        return named(IntegerNode, node_class.__name__), NOTHING
+    wrt = [position for i, position in plan.edges if i in tracked]
+    if plan.not_derived and not plan.not_derived.isdisjoint(wrt):
+        wrt = [at for at in wrt if at not in plan.not_derived]
+        node_class = named(RefusedNode, node_class.__name__)
+    try:
+        # a view made without recording requires grad if its base does, but no gradient flows through it
+        return node_class, plan.pullback(tuple(wrt)) if wrt else NOTHING
+    except UndefinedDerivativeError:
+        return named(RefusedNode, plan.node_class.__name__), NOTHING
+
+
+@cache
+def _initializer(node_class: type[OperationNode]) -> Callable[..., None]:
+    function: Any = node_class.__init__
+    return FunctionType(
+        function.__code__.replace(), function.__globals__, None, function.__defaults__, function.__closure__
+    )
+
+
+def node_of(
+    plan: Planned, operands: Sequence[Any], overwritten: Tensor | None = None, source: RawSource | None = None
+) -> "OperationNode | None":
+    """The node of an operation with its edges and saved inputs; None if no operand that has an edge requires grad.
+
+    ``overwritten`` is the tensor that the operation is about to write: its value is saved, not a handle.
+    ``source`` is the user's line, if already known.
+    """
+    edges: list[Edge | None] = []
+    #: a bit for each operand that has an edge: whether it requires grad
+    tracked = 1
+    origin = plan.has_nondiff
+    for i in plan.differentiated:
+        x = operands[i]
+        tracked += tracked
+        if isinstance(x, Tensor):
+            if x._origin is not None:
+                origin = True
+            # ``gradient_edge``, inlined
+            maker = x._node if x._view is None else gradient_function(x)
+            if maker is not None:
+                edges.append((maker, x._output_nr))
+                tracked += 1
+                continue
+            if x._requires_grad:
+                edges.append((accumulator(x), 0))
+                tracked += 1
+                continue
+        edges.append(None)
+    recording = plan.recordings.get(tracked)
+    if recording is None:
+        at = [i for i, edge in zip(plan.differentiated, edges, strict=True) if edge is not None]
+        if not at and not any(isinstance(x, Tensor) and is_tracked(x) for x in operands):
+            return None
+        recording = Recording.of(plan, at)
+        if at:
+            plan.recordings[tracked] = recording
+    pullback = recording.pullback
+    if plan.columns is not None:
+        pullback = plan.columns.for_operands(pullback, operands)
+    saved: list[Any] = []
+    for i, name in recording.saved:
+        x = operands[i]
+        if not isinstance(x, Tensor):
+            saved.append(number(x))
+        else:
+            # if the written tensor is also another operand, that one is saved as it is, and backward raises for it
+            saved.append(save(before_write(x) if x is overwritten and i == 0 else x, name))
+    node = new(recording.node_class)
+    recording.initialize(node, plan, pullback, edges, saved, source)
+    if plan.numbers:
+        node.numbers = tuple(map(operands.__getitem__, plan.numbers))
+    if origin:
+        node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
+    return node
+
+
+def before_write(tensor: Tensor) -> Tensor:
+    """A copy, with its history, of a tensor that is about to be written."""
+    old = new_tensor(tensor._value(), tensor._type)
+    old._node, old._output_nr = gradient_function(tensor), tensor._output_nr
+    for level in range(modes.dual_level + 1):
+        CARRY.call(tensor, old, level, lambda tangent: before_write(tangent))
+    return old

@@ -84,7 +84,8 @@ def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]],
 def check_apart(tensor: Tensor, other: Tensor) -> None:
     """Raise PyTorch's error if a tensor to be written shares any of its memory with one that is read."""
     if other._storage is tensor._storage:
-        if tensor is other or (tensor._geometry_of() == other._geometry_of() and _is_dense(tensor)):
+        dense = _is_dense(tensor) and _is_dense(other)
+        if tensor is other or (dense and _extent(tensor._geometry_of()) == _extent(other._geometry_of())):
             raise RuntimeError(PARTIAL)
         check_partial_overlap(tensor, other)
 
@@ -97,20 +98,32 @@ def check_all_apart(tensor: Tensor, others: Sequence[Any]) -> None:
             check_apart(tensor, x)
 
 
-def check_partial_overlap(tensor: Tensor, other: Tensor) -> None:
+def check_partial_overlap(tensor: Tensor, other: Tensor, reduced: bool = False) -> None:
     """Raise PyTorch's error if a tensor to be written shares part of its memory with one that is read.
 
-    As in PyTorch, tensors with gaps pass (aten/src/ATen/MemoryOverlap.cpp).
+    As in PyTorch, tensors with gaps pass (aten/src/ATen/MemoryOverlap.cpp).  With ``reduced`` the tensor may lack
+    axes of length 1 that the other has.
     """
     a, b = tensor._geometry_of(), other._geometry_of()
     if tensor is other or 0 in a.sizes or 0 in b.sizes or not (_is_dense(tensor) and _is_dense(other)):
         return
-    a_bytes, b_bytes = a.dtype.itemsize, b.dtype.itemsize
-    start, end = a.offset * a_bytes, (a.offset + math.prod(a.sizes)) * a_bytes
-    first, last = b.offset * b_bytes, (b.offset + math.prod(b.sizes)) * b_bytes
+    (start, end), (first, last) = _extent(a), _extent(b)
     same = start == first and end == last
-    if (same and a.strides != b.strides) or (not same and start < last and first < end):
+    if (same and not _same_steps(a, b, reduced)) or (not same and start < last and first < end):
         raise RuntimeError(PARTIAL)
+
+
+def _extent(dense: Geometry) -> tuple[int, int]:
+    """The first byte and the one behind the last."""
+    size = dense.dtype.itemsize
+    return dense.offset * size, (dense.offset + math.prod(dense.sizes)) * size
+
+
+def _same_steps(a: Geometry, b: Geometry, reduced: bool) -> bool:
+    if not reduced:
+        return a.strides == b.strides
+    first, second = [[step for n, step in zip(g.sizes, g.strides, strict=True) if n != 1] for g in (a, b)]
+    return first == second
 
 
 def _repeats(tensor: Tensor) -> bool:

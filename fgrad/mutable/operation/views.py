@@ -4,15 +4,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.operation import Operation, check_integers, node_of, note_origin
+from fgrad.mutable.operation.operation import Operation, Planned, check_integers, note_origin
+from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.ports import CARRY
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked, new
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.seam import RawSource, visible
 
@@ -30,26 +31,33 @@ class ViewOperation(Operation):
     """
 
     geometry: Callable[..., Any] = lambda geometry: geometry
-    #: the results by the operand's geometry and everything else they depend on
+    #: the results by the operand's geometry, or its type if it covers its storage, and all else they depend on
     results: dict[Any, "Views"] = field(factory=dict)
 
-    def views(self, geometry: Geometry, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
+    def views(self, tensor: Tensor, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
         """The results for these operands and parameters, cached."""
-        key = (geometry, rest, params)
+        geometry, storage = tensor._geometry, tensor._storage
+        if geometry is None and storage.strides is None and storage.home is None:
+            key = (tensor._type, rest, params)  # a type has the hash of its identity
+        else:
+            key = (tensor._geometry_of(), rest, params)
         result_views = self.results.get(key)
         if result_views is None:
             if len(self.results) >= GEOMETRIES_KEPT:
                 self.results.clear()
-            result_views = self.results[key] = Views.of(self.geometry(geometry, *rest, **self.named(params)))
+            geometries = self.geometry(tensor._geometry_of(), *rest, **self.named(params))
+            result_views = self.results[key] = Views.of(geometries)
         return result_views
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Views:
     """The geometries of views, with their types, and whether they are a list or a single one."""
 
     geometries: tuple[tuple[Geometry, TensorType], ...]
     several: bool
+    #: the operation's plan, once a derivative has been requested
+    plan: Planned | None = None
 
     @staticmethod
     def of(geometries: Geometry | list[Geometry]) -> "Views":
@@ -63,22 +71,25 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     """The view, or the list of views, that an operation makes of its first operand."""
     # a tensor from outside a level is viewed there, so that writes to the view reach it; reading lifts it
     tensor: Tensor = operands[0]
-    if modes.grad and tensor._view is not None:
+    grad = modes.grad
+    if grad and tensor._view is not None:
         gradient_function(tensor)  # a forbidden view that was written is refused first: see ``find_nodes``
-    result_views = operation.views(tensor._geometry_of(), tuple(operands[1:]), params)
+    rest = tuple(operands[1:])
+    result_views = operation.views(tensor, rest, params)
     source = visible(sys._getframe(2))
     creation = "multi_output" if result_views.several else "default"
     results = []
     for geometry, result_type in result_views.geometries:
         results.append(view_of(tensor, geometry, creation, operation.name, source, result_type))
     tracked = is_tracked(tensor) and not tensor._inference
-    if not (tracked and modes.grad):
+    if not (tracked and grad):
         if tracked or tensor._origin is not None:
             for result in results:
                 note_origin(operation.name, (tensor,), (result,), source)
     elif results:
-        types = (tensor._type, *map(type, operands[1:]))
-        plan = operation.plans.get((types, params)) or operation.planned(types, params, None)
+        plan = result_views.plan
+        if plan is None:
+            plan = result_views.plan = operation.planned((tensor._type, *map(type, rest)), params, None)
         node = node_of(plan, operands, source=source) if plan.differentiable else None
         if node is not None:
             for k in plan.inexact:
@@ -115,13 +126,17 @@ def view_of(
         base = parent.base
         if creation == "default":
             creation = parent.creation
-    version = tensor._counter.value
+    # field by field, as tensors and nodes are made: nearly every model makes many views
+    view = result._view = new(ViewOf)
+    view.base, view.creation, view.version = base, creation, tensor._counter.value
+    view.operation, view.source, view.geometry = operation, source, geometry
     if parent is None:
-        result._view = ViewOf(base, creation, version, operation, source, None, geometry)
+        view.dual = view.parent = None
+        view.depth = 0
     else:
-        ancestor = parent if parent.depth < DEEPEST_VIEW else None
-        depth = 0 if ancestor is None else ancestor.depth + 1
-        result._view = ViewOf(base, creation, version, operation, source, parent.dual, geometry, ancestor, depth)
+        view.dual = parent.dual
+        view.parent = parent if parent.depth < DEEPEST_VIEW else None
+        view.depth = 0 if view.parent is None else parent.depth + 1
     return result
 
 

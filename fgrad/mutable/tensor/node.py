@@ -62,20 +62,24 @@ class InputMetadata:
 
 
 class Node:
-    """One step of backward: gradients of an operation's outputs to gradients of its inputs."""
+    """One step of backward: gradients of an operation's outputs to gradients of its inputs.
+
+    The context of a user's Function is a node, and the user sets attributes of any name on it. So what PyTorch has not
+    on its contexts begins with an underscore if it is an ordinary word, and the layer asks for a name by ``node_name``.
+    """
 
     __slots__ = (
         "next_edges",
-        "sequence",
+        "_sequence",
         "out_types",
-        "source",
-        "scope",
+        "_source",
+        "_scope",
         "tensor_hooks",
-        "retains",
+        "_retains",
         "pre_hooks",
         "post_hooks",
         "forward_trace",
-        "parent",
+        "_parent",
         "_metadata",
         "__weakref__",
     )
@@ -93,7 +97,7 @@ class Node:
     #: the types of the operation's outputs, and so of the incoming gradients
     out_types: Sequence[TensorType]
     #: the user's line that ran the operation
-    source: RawSource | None
+    _source: RawSource | None
 
     def __init__(
         self,
@@ -104,21 +108,21 @@ class Node:
     ) -> None:
         self.next_edges = next_edges
         self.out_types = out_types
-        self.source = source
+        self._source = source
         #: the modules being called at the time: see NOTE [Names in the mutable layer]
-        self.scope: Any = modes.module
+        self._scope: Any = modes.module
         #: the sequence number, in order of creation, which orders ready nodes
-        self.sequence: int = next(numbering.numbers) if sequence is None else sequence
+        self._sequence: int = next(numbering.numbers) if sequence is None else sequence
         #: (hooks of a tensor, its output number)
         self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
         #: the outputs that retain their gradient, and what stores it
-        self.retains: dict[int, Any] | None = None
+        self._retains: dict[int, Any] | None = None
         self.pre_hooks: OrderedDict[int, Any] | None = None
         self.post_hooks: OrderedDict[int, Any] | None = None
         self._metadata: dict[Any, Any] | None = None
         #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
         self.forward_trace: list[str] | None = None
-        self.parent: Node | None = None
+        self._parent: Node | None = None
         if unusual.on:
             self.trace()
 
@@ -126,7 +130,7 @@ class Node:
         """Note where the node was made, if anomaly mode wants to know."""
         if modes.anomaly:
             self.forward_trace = current_trace()
-            self.parent = modes.evaluating
+            self._parent = modes.evaluating
 
     # -- called by the engine ----------------------------------------------------------------------------------------
 
@@ -139,10 +143,10 @@ class Node:
         """Gradients of the inputs, one for each edge, None where there is none."""
         raise NotImplementedError
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         """Free the saved values: backward has run and the graph is not retained."""
 
-    def rule(self) -> Any:
+    def _rule(self) -> Any:
         """The user's backward function, if it has one."""
         return None
 
@@ -164,8 +168,8 @@ class Node:
             self._metadata = {}
             if self.forward_trace is not None:
                 self._metadata["traceback_"] = self.forward_trace
-            if self.parent is not None:
-                self._metadata["parent_"] = self.parent
+            if self._parent is not None:
+                self._metadata["parent_"] = self._parent
         if modes.capturing is not None:
             modes.capturing.note_change(self._metadata)
         return self._metadata
@@ -182,10 +186,10 @@ class Node:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def _sequence_nr(self) -> int:
-        return self.sequence
+        return self._sequence
 
     def _set_sequence_nr(self, number: int) -> None:
-        self.sequence = number
+        self._sequence = number
 
     def __call__(self, *grads: Any, **named: Any) -> Any:
         return CALL_NODE.call(self, *grads, **named)
@@ -211,9 +215,14 @@ class Node:
         return f"<{type(self).__name__} object at {hex(id(self))}>"
 
 
+def node_name(node: Node) -> str:
+    """The node's name; a user's Function may have an attribute of this name on its context, which is the node."""
+    return type(node).name(node)
+
+
 def function_name(node: Node) -> str:
     """The name of the operation behind a node, as in errors: ``Sigmoid`` for ``SigmoidBackward0``."""
-    return re.sub(r"Backward0?(\d*)$", r"\1", node.name())
+    return re.sub(r"Backward0?(\d*)$", r"\1", node_name(node))
 
 
 def current_trace() -> list[str]:

@@ -15,9 +15,9 @@ from typing import Any
 
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.ports import AUDIT, CHANGED
-from fgrad.mutable.tensor.node import TWICE, Node, function_name
+from fgrad.mutable.tensor.node import TWICE, Node, function_name, node_name
 from fgrad.mutable.tensor.storage import Storage
-from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function, new
 from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.deferral import computed
@@ -284,7 +284,7 @@ class SavedTensor:
         )
         maker = self._maker(node) if self.output and not self.leaf else gradient_function(tensor)
         if maker is not None:
-            name = maker.name() if modes.release == "1.x" else function_name(maker)
+            name = node_name(maker) if modes.release == "1.x" else function_name(maker)
             text += f", which is output {tensor._output_nr} of {name},"
         text += f" is at version {tensor._counter.value}; expected version {self.version} instead."
         if modes.anomaly:
@@ -318,7 +318,7 @@ class SavedTensor:
         fits = all(a in (b, 1) for a, b in zip(reversed(inner), reversed(shape), strict=False))
         if not node.broadcasts_saved or any(n != 1 for n in given_shape[:more]) or not fits:
             raise RuntimeError(
-                f"{node.name()}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
+                f"{node_name(node)}: the unpack hook of what was saved as {self.name!r} gave a tensor of shape "
                 f"{list(given_shape)}, but what was packed has shape {list(shape)}. "
                 "Way out: give the shape that was packed."
             )
@@ -347,7 +347,7 @@ def save(tensor: Tensor, name: str, output: bool = False, view_node: Node | None
     """
     if tensor._inference and not modes.transforms:
         raise RuntimeError(INFERENCE)
-    saved = SavedTensor()
+    saved = new(SavedTensor)
     saved.tensor, saved.name, saved.output, saved.version = tensor, name, output, tensor._counter.value
     saved.view_node = None if view_node is None else weakref.ref(view_node)
     saved.owner = saved.array = saved.hooks = saved.packed = saved.block = None

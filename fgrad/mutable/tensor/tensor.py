@@ -381,11 +381,11 @@ class AccumulateGrad(Node):
         # as ``Node.__init__`` has it: the first operation on a leaf makes one
         self.next_edges = ()
         self.out_types = (variable._type,)
-        self.source = None
-        self.scope = modes.module
-        self.sequence = LAST
-        self.tensor_hooks = self.retains = self.pre_hooks = self.post_hooks = self._metadata = None
-        self.forward_trace = self.parent = None
+        self._source = None
+        self._scope = modes.module
+        self._sequence = LAST
+        self.tensor_hooks = self._retains = self.pre_hooks = self.post_hooks = self._metadata = None
+        self.forward_trace = self._parent = None
         if unusual.on:
             self.trace()
         self.variable: Tensor = variable

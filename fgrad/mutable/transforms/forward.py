@@ -23,8 +23,8 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, overlaps
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.graph_operation import graph_operation_on_reads, node_name
-from fgrad.mutable.operation.operation import Planned, apply, node_of
-from fgrad.mutable.operation.operation_node import NotDerivedNode, type_at, zeros
+from fgrad.mutable.operation.operation import Planned, apply
+from fgrad.mutable.operation.operation_node import NotDerivedNode, node_of, type_at, zeros
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.ports import LIFTED
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import Scope, modes
@@ -40,12 +40,26 @@ class MapLevel:
       size: of the batch.
       randomness: "error", "different" or "same".
       outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
+      arguments: the batches that it maps over, each with its single examples.
     """
 
     number: int
     size: int
     randomness: str
     outer_modes: tuple[int, int]
+    arguments: list[tuple[Tensor, Tensor]] = field(factory=list, init=False, repr=False)
+
+    def entered(self, batch: Tensor, examples: Tensor) -> Tensor:
+        """The examples of a batch, which are remembered as an argument."""
+        self.arguments.append((batch, examples))
+        return examples
+
+    def write_back(self) -> None:
+        """Copy to the batches what was written to their examples; called after the level."""
+        while self.arguments:
+            batch, examples = self.arguments.pop(0)
+            if examples._counter.value:
+                batch.copy_(cross_out(examples, self))
 
 
 def next_level() -> int:

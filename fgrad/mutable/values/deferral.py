@@ -109,7 +109,7 @@ class Backlog:
         outs = [Deferred(self, first + k, t.shape, t.dtype) for k, t in enumerate(routine.graph.out_types)]
         self.results += map(weakref.ref, outs)
         node = modes.evaluating
-        source = here() if node is None or node.calls_user else node.source or here()
+        source = here() if node is None or node.calls_user else node._source or here()
         self.entries.append((routine, tuple(refs), first, source))
         return outs
 

@@ -59,7 +59,7 @@ from fgrad.seam import (
 )
 
 #: makes a context in which NumPy does not warn; every operation needs one
-_silent = SILENT.copy
+silent = SILENT.copy
 
 #: the classes of concrete arrays; JAX's are added as they occur
 _ARRAYS: set[type] = {np.ndarray}
@@ -71,7 +71,7 @@ Readings = tuple[tuple[int, Reading], ...]
 class Routine(Executable):
     """A graph that runs on the values of tensors: arrays on any device, batched arrays, and tracers."""
 
-    __slots__ = ("passed", "constant", "wide", "small", "largest", "defers", "_joins", "_reading")
+    __slots__ = ("passed", "constant", "wide", "small", "largest", "defers", "at_once", "_joins", "_reading")
 
     def __init__(self, graph: Graph, pace_of: PaceOf = operations):
         #: for a graph without nodes, which inputs are its outputs: values are immutable, so they may be shared
@@ -102,6 +102,8 @@ class Routine(Executable):
         #: NOTE [Large operations wait]
         self._joins: bool | None = None
         self.defers: bool = self.largest >= active().deferred_size and self.joins and bool(self.graph.nodes)
+        #: the NumPy program, if it runs the graph permanently and without waiting
+        self.at_once: Any = None
 
     def begin(self) -> None:
         super().begin()
@@ -109,6 +111,10 @@ class Routine(Executable):
         if self.numpy is not None and not _reads_inputs(self.graph):
             constant = self.constant = self.numpy([np.empty(0)] * len(self.graph.in_types))
             self.numpy: Any = lambda values: constant
+        if self.defers:
+            self.kernel = None
+        else:
+            self.at_once = self.numpy
 
     @property
     def joins(self) -> bool:
@@ -119,11 +125,13 @@ class Routine(Executable):
         return joins
 
     @property
-    def kept(self) -> bool:
-        """Whether NumPy runs it permanently, or nothing has to run."""
+    def lost_by_numpy(self) -> float:
+        """The seconds that a run may take longer by NumPy than as it runs now; infinite if NumPy cannot run it."""
         if not self.begun:
             with_x64(self.begin)
-        return self.numpy is not None or self.passed is not None
+        if self.numpy is not None or self.passed is not None or (self._new is not None and self._unspent > 0):
+            return 0
+        return self._fastest
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
         # the hot path: NumPy arrays are on the CPU, wherever others may be
@@ -134,7 +142,12 @@ class Routine(Executable):
                     break
             else:
                 if not checks_each_primitive():
-                    return _silent().run(run, args)
+                    kernel = self.kernel
+                    if kernel is None:
+                        return silent().run(run, args)
+                    out = silent().run(kernel, *args)
+                    out.setflags(False)  # write=False; twice as fast by position
+                    return (out,)
         return self._elsewhere(args) if elsewhere.exist else self._here(args)
 
     def _elsewhere(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -193,7 +206,7 @@ class Routine(Executable):
     def bound(self, args: Sequence[Any]) -> Sequence[Any]:
         # the graph is shared by all lines, and has none; backward belongs to the line of its node
         node = modes.evaluating
-        return bind(self.graph, args, here() if node is None or node.calls_user else node.source or here())
+        return bind(self.graph, args, here() if node is None or node.calls_user else node._source or here())
 
     def ready(self) -> bool:
         return with_x64(super().ready) if self.wide else super().ready()

@@ -64,7 +64,7 @@ class Fusion:
 
 def compiling_price(routines: Iterable[Routine]) -> float:
     """The seconds that some operations may take one by one before they are compiled as one program."""
-    return active().pieces.rent * prices.rent(sum([Size.of(routine.graph) for routine in routines], Size()))
+    return active().pieces_rent * prices.rent(sum([Size.of(routine.graph) for routine in routines], Size()))
 
 
 def timed(run: Callable[[], Any], args: Sequence[Any]) -> tuple[Sequence[Any], float]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from attrs import evolve
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry, expanded
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operands import OperandType, number
@@ -34,11 +34,10 @@ from fgrad.mutable.operation.operation import (
     apply,
     check_same_device,
     has_non_inference,
-    node_of,
     note_origin,
     without_wide_integers,
 )
-from fgrad.mutable.operation.operation_node import OperationNode, zeros
+from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
 from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
@@ -144,7 +143,7 @@ _WHY_NOT = {
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
     """Run an operation, write its result into its first operand, and return that."""
     tensor: Tensor = operands[0]
-    if modes.level:
+    if unusual.on and modes.level:
         check_captured(tensor, operation.name, operation.writing.overload(operands))
         operands = (tensor, *LIFTED.call(operands[1:]))
     types, recorded, shared = _checked(operation, operands)
@@ -157,7 +156,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
     keeps_history = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
     node = node_of(plan, operands, tensor, source) if recorded and modes.grad and keeps_history else None
-    if modes.dual_level >= 0:
+    if unusual.on and modes.dual_level >= 0:
         PUSH.call(plan, operands, (tensor,))
     write(tensor, value, operation.name, node, source)
     if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
@@ -259,7 +258,7 @@ def write(
     Raises:
       RuntimeError: an inference tensor is written outside inference mode; as in PyTorch, after the write.
     """
-    if modes.level:
+    if unusual.on and modes.level:
         check_captured(tensor, operation)
         CHECK_WRITE.call(tensor, value)
         value = settled(tensor, value)
@@ -301,9 +300,9 @@ class Before:
         ]
         #: the nodes that retain gradients, with their former tables
         self.retains: list[tuple[Node, dict[int, Any]]] = [
-            (node, dict(node.retains))
+            (node, dict(node._retains))
             for x, node, _, _ in self.histories
-            if x._retains_grad and node is not None and node.retains is not None
+            if x._retains_grad and node is not None and node._retains is not None
         ]
 
     def restore(self) -> None:
@@ -316,7 +315,7 @@ class Before:
             x._node, x._output_nr, x._tensor_hooks = node, output, hooks
         changes.fields = object()
         for node, retains in self.retains:
-            node.retains = retains
+            node._retains = retains
 
 
 def check_inference(tensor: Tensor) -> None:
@@ -352,12 +351,12 @@ def make(tensor: Tensor, node: Node) -> None:
     From the first change to the last nothing is called: see NOTE [Signals].
     """
     old, number = tensor._node, tensor._output_nr
-    retains = old.retains if tensor._retains_grad and old is not None else None
+    retains = old._retains if tensor._retains_grad and old is not None else None
     if retains is not None and modes.capturing is not None:
         modes.capturing.note_change(retains)
     now = object()
     if retains is not None:
-        node.retains = {0: retains[number]}
+        node._retains = {0: retains[number]}
     tensor._node, tensor._output_nr, tensor._tensor_hooks = node, 0, None
     changes.fields = now
     if retains is not None:
@@ -373,7 +372,7 @@ class CopySlices(Node):
 
     def __init__(self, base: Tensor, view: Geometry, function: Node):
         edges: list[Edge | None] = [gradient_edge(base), *function.next_edges[1:]]
-        super().__init__(edges, (base._type,), function.source)
+        super().__init__(edges, (base._type,), function._source)
         self.base: Geometry = base._geometry_of()
         self.view: Geometry = view
         self.function: Node | None = function
@@ -400,7 +399,7 @@ class CopySlices(Node):
             input_grads[0] = None
         return input_grads
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         # the function's saved values stay: a double backward may still need them
         self.function = None
 

@@ -17,7 +17,7 @@ from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.ports import AUDIT, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut, may_vary
-from fgrad.mutable.tensor.node import TWICE, Edge, Node
+from fgrad.mutable.tensor.node import TWICE, Edge, Node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -153,13 +153,13 @@ class FunctionNode(Node, FunctionCtx):
             raise RuntimeError(TWICE)
         return tuple(self._saved)
 
-    def rule(self) -> Any:
+    def _rule(self) -> Any:
         cls = self._forward_cls
         return cls.backward if cls.backward is not Rules.backward else cls.vjp
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:  # type: ignore[override]
         cls = self._forward_cls
-        backward = self.rule()
+        backward = self._rule()
         if cls.backward is not Rules.backward and cls.vjp is not Rules.vjp:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
@@ -180,7 +180,7 @@ class FunctionNode(Node, FunctionCtx):
         return results
 
     def _checked(self, grads: list[Any]) -> list[Tensor | None]:
-        name = self.name()
+        name = node_name(self)
         count = len(self._is_tensor)
         if len(grads) > count and all(g is None for g in grads[count:]):
             grads = grads[:count]
@@ -202,14 +202,14 @@ class FunctionNode(Node, FunctionCtx):
             results.append(grad)
         return results
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         for s in self._saved:
             if s is not None:
                 s.release()
         self._freed = True
 
     def maybe_clear_saved_tensors(self) -> None:
-        self.release()
+        self._release()
 
     def __repr__(self) -> str:
         return f"<torch.autograd.function.{type(self).__name__} object at {hex(id(self))}>"
@@ -300,11 +300,13 @@ class _Call:
     def finish(self, results: list[Any]) -> list[Any]:
         """Save the tensors for backward; the results."""
         ctx = self.ctx
-        if self.recorded or self.ruled:
-            self._save()
-            if modes.findings is not None:
-                ctx._kept = explain.tensors_on_context(ctx)
-        ctx.to_save = ctx.saved_for_forward = None
+        try:
+            if self.recorded or self.ruled:
+                self._save()
+                if modes.findings is not None:
+                    ctx._kept = explain.tensors_on_context(ctx)
+        finally:  # an output among them would keep its own node alive
+            ctx.to_save = ctx.saved_for_forward = None
         if self.ruled:
             results = [own_handle(x) if isinstance(x, Tensor) else x for x in results]
             rule_outputs(ctx, self.inputs, results)
@@ -388,7 +390,7 @@ class _Call:
     def _view_of(self, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:
         """The view relation of an output."""
         name, version = self.cls.__name__, parent._counter.value
-        return ViewOf(base, "custom", version, name, self.ctx.source, None, geometry, parent._view)
+        return ViewOf(base, "custom", version, name, self.ctx._source, None, geometry, parent._view)
 
     def _save(self) -> None:
         ctx = self.ctx

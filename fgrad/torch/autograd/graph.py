@@ -127,6 +127,10 @@ class allow_mutation_on_saved_tensors(Mode):
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         return {"snapshot": True, "mutable": self}
 
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self.clear()
+
     @property
     def tid_to_weakhandle(self) -> dict[Any, Tensor]:
         """The tensors that graphs of the block hold, each once, by what tells them apart."""

@@ -11,12 +11,12 @@ from attrs import define, field
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
-from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot
+from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot, is_plain_class
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
 from fgrad.torch.compiler.backends import check_backend
-from fgrad.torch.compiler.containers import take_apart
+from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.programs import Call, EagerCall, Program, record
@@ -111,6 +111,10 @@ class Compiled:
 
     def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Record a call that no program applies to."""
+        classes = {cls for each in self.programs for cls in _of_new_objects(each, key)}
+        if classes:
+            OPENED.update(classes)
+            return self(args, kwargs)
         if stance.name == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if stance.name == "fail_on_recompile":
@@ -226,6 +230,20 @@ def _without_numbers(key: Any) -> Any:
         return key
     structure, statics, now = key
     return structure, [x[:1] if isinstance(x, tuple) and issubclass(x[0], _NUMBERS) else x for x in statics], now
+
+
+def _of_new_objects(old: Any, new: Any) -> set[type]:
+    """The class of the objects in which two keys differ, if they differ in nothing else.
+
+    See NOTE [Objects among the arguments].
+    """
+    if len(old) == 2 or len(new) == 2 or (old[0], len(old[1]), old[2]) != (new[0], len(new[1]), new[2]):
+        return set()
+    pairs = [(x, y) for x, y in zip(old[1], new[1], strict=True) if x != y]
+    if not all(isinstance(x, _Same) and isinstance(y, _Same) for x, y in pairs):
+        return set()
+    classes = {each.value.__class__ for pair in pairs for each in pair}
+    return classes if len(classes) == 1 and all(map(is_plain_class, classes)) else set()
 
 
 class _Same:

@@ -1,6 +1,11 @@
 """Flattening and unflattening of the containers among a call's arguments and in its result.
 
 Dicts keep their order: a function may depend on it, and its result shows it.
+
+NOTE [Objects among the arguments]
+An object of a user's class among the arguments, such as a trainer, is usually the same at each call, and a program may
+set its attributes.  But a batch is a new object each time.  So once a class has had two objects that only differ in
+being two, its objects are containers of their attributes (``OPENED``).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +24,8 @@ Structure = tuple[Any, Any, tuple[Any, ...]] | None
 
 #: classes whose objects are leaves
 _LEAVES = frozenset((Tensor, Parameter, type(None), bool, int, float, complex, str, bytes))
+#: classes whose objects among the arguments are containers
+OPENED: set[type] = set()
 _JAX = "a container that is registered with JAX"
 
 
@@ -53,6 +60,8 @@ def named_leaves(tree: Any, location: Location) -> Iterator[tuple[Location, Any]
         locations = [location.item(key) for key in tree]
     elif hasattr(tree, "_fields"):
         locations = [location.attribute(name) for name in tree._fields]
+    elif tree.__class__ in OPENED:
+        locations = [location.attribute(name) for name in vars(tree)]
     else:
         locations = [location.item(i) for i in range(len(children))]
     for at, child in zip(locations, children, strict=kind is not None):
@@ -70,6 +79,9 @@ def containers(tree: Any) -> Iterator[Any]:
 
 def _opened(tree: Any) -> tuple[Any, Any, Any]:
     """The kind of a container, its context and its children; no kind for a leaf."""
+    if tree.__class__ in OPENED:
+        attributes = vars(tree)
+        return tree.__class__, tuple(attributes), attributes.values()
     kind = node_type(tree)
     node = NODES.get(kind)
     if node is not None:

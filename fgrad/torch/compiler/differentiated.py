@@ -93,7 +93,7 @@ def _stand_in(node: Node, capture: Capture) -> Node:
         raise capture.refusal("a backward inside goes through a history from outside")
 
     copy = copy_node(node)
-    copy.tensor_hooks = copy.retains = copy.pre_hooks = copy.post_hooks = None
+    copy.tensor_hooks = copy._retains = copy.pre_hooks = copy.post_hooks = None
     copy.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
     return copy
 
@@ -224,7 +224,7 @@ class CompiledFunctionBackward(Node):
         outs = program.execution((), values)
         return [new_tensor(*each) for each in zip(outs, program.gradient_types, program.strides, strict=True)]
 
-    def release(self, source: RawSource | None = None) -> None:
+    def _release(self, source: RawSource | None = None) -> None:
         for saved in self.saved:
             saved.release()
         self.residuals, self.released = [], True

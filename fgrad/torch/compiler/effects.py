@@ -20,11 +20,11 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node, copy_node
+from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
-from fgrad.torch.compiler.containers import Structure, put_together, take_apart
+from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.step import Step
 
@@ -252,7 +252,7 @@ def _check_released(node: Node) -> None:
     while stack:
         each = stack.pop()
         if not isinstance(each, OperationNode | AccumulateGrad):
-            raise NotReplayable(f"a result has a history that can be differentiated again ({each.name()})")
+            raise NotReplayable(f"a result has a history that can be differentiated again ({node_name(each)})")
         if (
             isinstance(each, OperationNode)
             and not each.released
@@ -351,7 +351,7 @@ def _result(effects: Effects, step: Step) -> None:
             raise NotReplayable("the result contains a container of the arguments, or one container twice")
         if not is_tensor(x):
             visited.add(id(x))
-        return id(x) in snapshot.objects
+        return id(x) in snapshot.objects or x.__class__ in OPENED
 
     structure = take_apart(step.result, leaves, is_from_outside)
     makers: list[Value] = []

@@ -8,7 +8,7 @@ from attrs import frozen
 from fgrad.mutable.capture.snapshot import CHILDREN, GENERATOR_TYPES, VISITED_LAST, Location, Snapshot, roots_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.compiler.containers import containers, named_leaves
+from fgrad.torch.compiler.containers import OPENED, containers, named_leaves
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.registration import attributes_of
 from fgrad.torch.optim.optimizer import Optimizer
@@ -25,6 +25,10 @@ class _InModule(Location):
 
     root: Location
     name: str
+
+    @property
+    def module_path(self) -> str:
+        return self.name
 
 
 def _of_module(snapshot: Snapshot, module: Any, location: Location) -> list[tuple[Location, Any]]:
@@ -87,9 +91,13 @@ def snapshot_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         arguments += named_leaves(x, Location(name, ("kwargs", name)))
     snapshot = Snapshot()
     snapshot.note_variables(function)
+    held = [x for each in (*args, *kwargs.values()) for x in containers(each)]
+    opened = [x for x in held if x.__class__ in OPENED]
+    for x in opened:
+        snapshot.note_classes(x)
     snapshot.walk([*roots, *[root for root in arguments if not is_tensor(root[1])]])
     snapshot.held_tensors |= {id(x) for _, x in roots if is_tensor(x)}
     snapshot.persistent = {*snapshot.containers, *[id(x) for x, _ in snapshot.instances]}
-    for container in (x for each in (*args, *kwargs.values()) for x in containers(each)):
+    for container in (*held, *map(vars, opened)):
         snapshot.argument_containers.add(id(snapshot.track(container)))
     return snapshot.walk([root for root in arguments if is_tensor(root[1])])

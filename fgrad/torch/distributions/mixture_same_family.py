@@ -100,13 +100,13 @@ class MixtureSameFamily(Distribution):
         deviations = means - self.mean.unsqueeze(self._dim)
         return within + (weights * deviations.pow(2.0)).sum(dim=self._dim)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        parts = self.component_distribution.cdf(value.unsqueeze(self._dim))
+    def cdf(self, x: Tensor) -> Tensor:
+        parts = self.component_distribution.cdf(x.unsqueeze(self._dim))
         return (parts * self.mixture_distribution.probs).sum(dim=-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        self._checked(value)
-        log_parts = self.component_distribution.log_prob(value.unsqueeze(self._dim))
+    def log_prob(self, x: Tensor) -> Tensor:
+        self._checked(x)
+        log_parts = self.component_distribution.log_prob(x.unsqueeze(self._dim))
         return ops.logsumexp(log_parts + ops.log_softmax(self.mixture_distribution.logits, dim=-1), dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

@@ -10,6 +10,7 @@ from fgrad.mutable.types.limits import finfo
 from fgrad.mutable.values.evaluation import elements
 from fgrad.torch import ops
 from fgrad.torch.nn import functional
+from fgrad.torch.overrides import is_tensor_like
 
 T = TypeVar("T")
 
@@ -34,13 +35,13 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
     Source: https://docs.pytorch.org/docs/2.13/distributions.html
     """
-    if not all(isinstance(value, Tensor) or is_number(value) for value in values):
+    if not all(is_tensor_like(value) or is_number(value) for value in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
         )
     dtype = next((value.dtype for value in values if isinstance(value, Tensor)), get_default_dtype())
-    tensors = [value if isinstance(value, Tensor) else ops.tensor(value, dtype=dtype) for value in values]
-    return tuple(ops.broadcast_tensors(*tensors))
+    tensors = [value if is_tensor_like(value) else ops.tensor(value, dtype=dtype) for value in values]
+    return ops.broadcast_tensors(*tensors)
 
 
 def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:

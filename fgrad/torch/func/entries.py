@@ -94,7 +94,7 @@ class GradLevel(Scope):
         stack = list(visited)
         while stack:
             node = stack.pop()
-            if isinstance(node, AccumulateGrad) or node.sequence < self.start:
+            if isinstance(node, AccumulateGrad) or node._sequence < self.start:
                 return True
             if isinstance(node, Entry) and node.level is not self and node.level in modes.differentiating:
                 return True

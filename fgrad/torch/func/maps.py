@@ -3,14 +3,19 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fgrad.graph.source import boundary
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.levels import cross_in, cross_out, is_mapped, mapping
+from fgrad.mutable.transforms.levels import MapLevel, cross_in, cross_out, is_mapped, mapping
 from fgrad.torch import ops
 from fgrad.torch.random import get_rng_state, set_rng_state
-from fgrad.torch.trees import TreeSpec, flatten, spread, unflatten
+from fgrad.torch.trees import (
+    TreeSpec,
+    flatten as tree_flatten,
+    spread as _broadcast_to_and_flatten,
+    unflatten as tree_unflatten,
+)
 
 
 def vmap(
@@ -50,107 +55,78 @@ def vmap(
     @boundary
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(func, in_dims, out_dims, randomness, args)
-        return call.run(kwargs) if chunk_size is None else call.run_in_chunks(kwargs, chunk_size)
+        _check_out_dims(out_dims, func)
+        inputs = _Inputs(*_process_batched_inputs(in_dims, args, func))
+        if chunk_size is None:
+            return _mapped(func, inputs, out_dims, randomness, kwargs)
+        return _mapped_in_chunks(func, inputs, out_dims, randomness, chunk_size, kwargs)
 
     return wrapped
 
 
-class _Call:
-    """One call of a mapped function, its arguments checked."""
+class _Inputs(NamedTuple):
+    """The arguments of a mapped function: the size of the batch, the mapped axis of each leaf, and the leaves."""
 
-    def __init__(self, func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, args: tuple[Any, ...]):
-        if not isinstance(out_dims, int):
-            for dim in flatten(out_dims)[0]:
-                if not isinstance(dim, int) and dim is not None:
-                    raise ValueError(
-                        f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
-                        "collection of ints representing where in the outputs the vmapped dimension should appear."
-                    )
-        self.func = func
-        self.out_dims = out_dims
-        self.randomness = randomness
-        self.args, self.structure, self.dims = _matched(func, in_dims, args)
-        self.size = _batch_size(self.args, self.dims)
+    size: int
+    dims: list[int | None]
+    leaves: list[Any]
+    structure: TreeSpec
 
-    def run(self, kwargs: dict[str, Any]) -> Any:
-        """Map over the whole batch."""
-        return self._mapped(self.args, self.size, kwargs)
-
-    def run_in_chunks(self, kwargs: dict[str, Any], chunk_size: int) -> Any:
-        """Map over chunks of the batch, and concatenate the results."""
-        state = get_rng_state() if self.randomness == "same" else None
-        results: list[list[Any]] = []
-        structure = None
-        for size, part in self._chunks(chunk_size):
-            if state is not None:
-                set_rng_state(state)
-            leaves, structure = flatten(self._mapped(part, size, kwargs))
-            results.append(leaves)
-        assert structure is not None
-        dims = spread(self.out_dims, structure)
-        assert dims is not None
-        return unflatten(
-            [ops.cat(parts, dim=dim) for parts, dim in zip(zip(*results, strict=True), dims, strict=True)], structure
-        )
-
-    def _chunks(self, chunk_size: int) -> Iterator[tuple[int, list[Any]]]:
+    def chunks(self, chunk_size: int) -> Iterator["_Inputs"]:
         for start in range(0, self.size, chunk_size):
             length = min(chunk_size, self.size - start)
-            yield (
-                length,
-                [
-                    x if dim is None else x.narrow(dim, start, length)
-                    for x, dim in zip(self.args, self.dims, strict=True)
-                ],
-            )
-
-    def _mapped(self, args: Sequence[Any], size: int, kwargs: dict[str, Any]) -> Any:
-        batches = [x if dim in (0, None) else ops.movedim(x, dim, 0) for x, dim in zip(args, self.dims, strict=True)]
-        with mapping(size, self.randomness) as level:
-            inside = [x if dim is None else cross_in(x, level) for x, dim in zip(batches, self.dims, strict=True)]
-            outputs = self.func(*unflatten(inside, self.structure), **kwargs)
-        leaves, structure = flatten(outputs)
-        dims = self._out_dims(outputs, structure)
-        results = [self._out(x, dim, level) for x, dim in zip(leaves, dims, strict=True)]
-        for batch, example, dim in zip(batches, inside, self.dims, strict=True):
-            if dim is not None and example._counter.value:
-                batch.copy_(cross_out(example, level))
-        return unflatten(results, structure)
-
-    def _out_dims(self, outputs: Any, structure: TreeSpec) -> list[int | None]:
-        out_dims = self.out_dims
-        if isinstance(outputs, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
-            return list(out_dims)
-        dims = None if isinstance(outputs, Tensor) and isinstance(out_dims, tuple) else spread(out_dims, structure)
-        if dims is None:
-            raise ValueError(
-                f"vmap({name_of(self.func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-                f"structure of `outputs`. out_dims has structure {flatten(out_dims)[1]} but outputs has structure "
-                f"{structure}."
-            )
-        return dims
-
-    def _out(self, output: Any, dim: int | None, level: Any) -> Any:
-        name = name_of(self.func)
-        if dim is None:
-            if isinstance(output, Tensor) and is_mapped(output._value(), level):
-                raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
-            return output
-        if not isinstance(output, Tensor):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean to set "
-                "out_dims= to None for output?"
-            )
-        batch = cross_out(output, level)
-        return batch if dim == 0 else ops.movedim(batch, 0, dim)
+            part = [
+                x if dim is None else x.narrow(dim, start, length)
+                for x, dim in zip(self.leaves, self.dims, strict=True)
+            ]
+            yield self._replace(size=length, leaves=part)
 
 
-def _matched(
-    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
-) -> tuple[list[Any], TreeSpec, list[int | None]]:
-    """The leaves of the arguments, their structure, and the mapped axis of each."""
-    name = name_of(func)
+def _mapped(func: Callable[..., Any], inputs: _Inputs, out_dims: Any, randomness: str, kwargs: dict[str, Any]) -> Any:
+    """Map over the whole batch."""
+    with mapping(inputs.size, randomness) as level:
+        examples = _create_batched_inputs(inputs.dims, inputs.leaves, level, inputs.structure)
+        outputs = func(*examples, **kwargs)
+    result = _unwrap_batched(outputs, out_dims, level, inputs.size, func)
+    level.write_back()
+    return result
+
+
+def _mapped_in_chunks(
+    func: Callable[..., Any],
+    inputs: _Inputs,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: int,
+    kwargs: dict[str, Any],
+) -> Any:
+    """Map over chunks of the batch, and concatenate the results."""
+    state = get_rng_state() if randomness == "same" else None
+    results: list[list[Any]] = []
+    structure = None
+    for part in inputs.chunks(chunk_size):
+        if state is not None:
+            set_rng_state(state)
+        leaves, structure = tree_flatten(_mapped(func, part, out_dims, randomness, kwargs))
+        results.append(leaves)
+    assert structure is not None
+    dims = _broadcast_to_and_flatten(out_dims, structure)
+    assert dims is not None
+    return tree_unflatten(
+        [ops.cat(parts, dim=dim) for parts, dim in zip(zip(*results, strict=True), dims, strict=True)], structure
+    )
+
+
+# -- the steps of a call ---------------------------------------------------------------------------------------------
+# This module is ``torch._functorch.vmap``.  Libraries replace its steps by their own, in order to map over their
+# containers of tensors, so these have PyTorch's names and arguments.  Only the level is an object here, not a number.
+
+
+def _process_batched_inputs(
+    in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any]
+) -> tuple[int, list[int | None], list[Any], TreeSpec]:
+    """The size of the batch, the mapped axis of each leaf of the arguments, the leaves, and their structure."""
+    name = _get_name(func)
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) "
@@ -161,12 +137,12 @@ def _matched(
             f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
             "function with no inputs. The latter is unsupported."
         )
-    leaves, structure = flatten(args)
-    dims = spread(in_dims, structure)
+    leaves, structure = tree_flatten(args)
+    dims = _broadcast_to_and_flatten(in_dims, structure)
     if dims is None:
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
-            f"`inputs`. in_dims has structure {flatten(in_dims)[1]} but inputs has structure {structure}."
+            f"`inputs`. in_dims has structure {tree_flatten(in_dims)[1]} but inputs has structure {structure}."
         )
     for i, (x, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is None:
@@ -188,7 +164,7 @@ def _matched(
                 f"Tensor of dimensionality {rank} so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
             )
         dims[i] = dim % rank
-    return leaves, structure, dims
+    return _batch_size(leaves, dims), dims, leaves, structure
 
 
 def _batch_size(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
@@ -203,8 +179,83 @@ def _batch_size(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
     return sizes[0]
 
 
-def name_of(func: Any) -> str:
+def _create_batched_inputs(
+    flat_in_dims: Sequence[int | None], flat_args: Sequence[Any], vmap_level: MapLevel, args_spec: TreeSpec
+) -> Any:
+    """The arguments as the function sees them."""
+    return tree_unflatten(
+        [
+            x if dim is None else _add_batch_dim(x, dim, vmap_level)
+            for x, dim in zip(flat_args, flat_in_dims, strict=True)
+        ],
+        args_spec,
+    )
+
+
+def _add_batch_dim(batched: Tensor, in_dim: int, vmap_level: MapLevel) -> Tensor:
+    """A batch as a tensor of single examples."""
+    batch = batched if in_dim == 0 else ops.movedim(batched, in_dim, 0)
+    return vmap_level.entered(batch, cross_in(batch, vmap_level))
+
+
+def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, out_dim: int) -> Tensor:
+    """A tensor of single examples as the batch."""
+    batch = cross_out(batched, vmap_level)
+    return batch if out_dim == 0 else ops.movedim(batch, 0, out_dim)
+
+
+def _maybe_remove_batch_dim(
+    name: str, batched_output: Any, vmap_level: MapLevel, batch_size: int, out_dim: int | None
+) -> Any:
+    """An output of the function as the caller sees it."""
+    if out_dim is None:
+        if isinstance(batched_output, Tensor) and is_mapped(batched_output._value(), vmap_level):
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return batched_output
+    if not isinstance(batched_output, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(batched_output)}. Did you mean to "
+            "set out_dims= to None for output?"
+        )
+    return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
+
+
+def _unwrap_batched(
+    batched_outputs: Any, out_dims: Any, vmap_level: MapLevel, batch_size: int, func: Callable[..., Any]
+) -> Any:
+    """The results of the function as the caller sees them."""
+    name = _get_name(func)
+    leaves, structure = tree_flatten(batched_outputs)
+    dims = _out_dims(batched_outputs, out_dims, structure)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+            f"`outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {structure}."
+        )
+    return tree_unflatten(
+        [_maybe_remove_batch_dim(name, x, vmap_level, batch_size, dim) for x, dim in zip(leaves, dims, strict=True)],
+        structure,
+    )
+
+
+def _out_dims(outputs: Any, out_dims: Any, structure: TreeSpec) -> list[int | None] | None:
+    """The axis of each output; None if ``out_dims`` does not fit."""
+    if isinstance(outputs, Tensor) and isinstance(out_dims, tuple):
+        return list(out_dims) if len(out_dims) == 1 else None
+    return _broadcast_to_and_flatten(out_dims, structure)
+
+
+def _check_out_dims(out_dims: Any, func: Callable[..., Any]) -> None:
+    for dim in tree_flatten(out_dims)[0]:
+        if not isinstance(dim, int) and dim is not None:
+            raise ValueError(
+                f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+                "collection of ints representing where in the outputs the vmapped dimension should appear."
+            )
+
+
+def _get_name(func: Any) -> str:
     """A function as PyTorch names it in errors."""
     if hasattr(func, "__name__"):
         return func.__name__
-    return f"functools.partial({name_of(func.func)}, ...)" if isinstance(func, functools.partial) else repr(func)
+    return f"functools.partial({_get_name(func.func)}, ...)" if isinstance(func, functools.partial) else repr(func)

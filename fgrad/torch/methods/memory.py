@@ -30,7 +30,7 @@ from fgrad.mutable.write.inplace import check_captured, check_inference, check_i
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.creation.copying import channels_last
 from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
-from fgrad.torch.ops.table.signature import spread_ints
+from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
 
@@ -222,7 +222,7 @@ def storage_type(self: Tensor) -> Any:
 
 
 @method
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None, **named: Any) -> Tensor:
     """Give the tensor another size on the same storage, which grows if need be (new elements are zero).
 
     Raises:
@@ -232,6 +232,11 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     check_inference(self)
     if is_tracked(self) and not self._inference:
         raise RuntimeError("cannot resize variables that require grad")
+    if "size" in named:
+        sizes = (named.pop("size"),)
+    check_unexpected("resize_", named)
+    if not sizes:
+        raise TypeError('resize_() missing 1 required positional arguments: "size"')
     new_sizes = spread_ints(sizes, "resize_", "size", 1)
     check_sizes(new_sizes)
     number_of_elements(new_sizes)

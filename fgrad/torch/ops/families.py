@@ -117,7 +117,7 @@ FAMILIES = {
     "ops.linalg.symmetric_factors": "linalg.ldl_factor_ex linalg.ldl_factor linalg.ldl_solve",
     "ops.random.random": "rand() randn() randint() randperm() rand_like() randn_like() randint_like() .uniform_ "
     ".normal_ .log_normal_ .exponential_ .cauchy_ .geometric_ .random_ .bernoulli_",
-    "ops.random.sampling": "normal() bernoulli poisson() binomial() multinomial _standard_gamma()",
+    "ops.random.sampling": "normal() bernoulli poisson() binomial() multinomial _standard_gamma() _sample_dirichlet()",
     "ops.reductions.cumulative": "cumsum .cumsum_ cumprod .cumprod_ logcumsumexp cummax cummin diff trapezoid() "
     "trapz() cumulative_trapezoid()",
     "ops.reductions.extrema": "max min amax amin aminmax argmax argmin",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Literal
 
-from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import int64
 from fgrad.torch import nn, ops
@@ -135,18 +135,29 @@ class AveragedModel(nn.Module):
         """
         averages = [average.detach() for average in self._averaged(self.module)]
         values = [value.detach().to(a.device) for value, a in zip(self._averaged(model), averages, strict=False)]
-        if self.n_averaged == 0:
+        is_first = self.n_averaged == 0
+        if modes.capturing is not None:  # one program for the first and the later calls
+            updated = [average.clone() for average in averages]
+            self._average(updated, values)
+            for average, value, new in zip(averages, values, updated, strict=True):
+                average.copy_(ops.where(is_first, value, new))
+        elif is_first:
             for average, value in zip(averages, values, strict=False):
                 average.copy_(value)
-        elif self.avg_fn is None:
-            (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, values, self.n_averaged)
         else:
-            for average, value in zip(averages, values, strict=True):
-                average.copy_(self.avg_fn(average, value, self.n_averaged.to(average.device)))
+            self._average(averages, values)
         if not self.use_buffers:
             for average, value in zip(self.module.buffers(), model.buffers(), strict=True):
                 average.detach().copy_(value.detach().to(average.device))
         self.n_averaged += 1
+
+    def _average(self, averages: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        """Take values into averages, as a call after the first does."""
+        if self.avg_fn is None:
+            (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, values, self.n_averaged)
+        else:
+            for average, value in zip(averages, values, strict=True):
+                average.copy_(self.avg_fn(average, value, self.n_averaged.to(average.device)))
 
     def _averaged(self, module: nn.Module) -> Iterable[Tensor]:
         return itertools.chain(module.parameters(), module.buffers()) if self.use_buffers else module.parameters()

@@ -1,14 +1,14 @@
 """One step of a parameter group as one program: pure rules per parameter, and the optimiser that applies them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
 
 from attrs import frozen
 
 from fgrad.mutable.context.modes import enable_grad, modes, recording
-from fgrad.mutable.operation.capture import assign, fused
+from fgrad.mutable.operation.capture import assign, fused_each
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
@@ -43,7 +43,7 @@ class Decay(Enum):
 
 @frozen
 class Update:
-    """The rule of an optimiser under fixed options; called with a whole group, it returns the group's next values.
+    """The rule of an optimiser under fixed options.
 
     The numbers include ``weight_decay`` where decay is coupled and ``retention``, that is ``1 - lr * weight_decay``,
     where it is decoupled.
@@ -69,27 +69,18 @@ class Update:
     def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
         """The next parameter and state of one real parameter; ``n`` has the numbers by name."""
 
-    def __call__(
-        self,
-        params: Sequence[Tensor],
-        grads: Sequence[Tensor],
-        states: Sequence[State],
-        tensors: Numbers,
-        numbers: Numbers,
-    ) -> tuple[list[Tensor], list[State]]:
+    def __call__(self, item: tuple[Tensor, Tensor, State], tensors: Numbers, numbers: Numbers) -> tuple[Tensor, State]:
+        """The next parameter and state from a parameter, its gradient and its state."""
+        param, grad, state = item
         n = {**tensors, **numbers}
-        new_params, new_states = [], []
-        for param, grad, state in zip(params, grads, states, strict=True):
-            x = _real(param)
-            g = _real(-grad if self.maximize else grad)
-            if self.decay is Decay.COUPLED:
-                g = g + x * n["weight_decay"]
-            elif self.decay is Decay.DECOUPLED:
-                x = x * n["retention"]
-            x, new = self.rule(x, g, {key: _real(value) for key, value in state.items()}, n)
-            new_params.append(_like(x, param))
-            new_states.append({key: _like(value, state.get(key, param)) for key, value in new.items()})
-        return new_params, new_states
+        x = _real(param)
+        g = _real(-grad if self.maximize else grad)
+        if self.decay is Decay.COUPLED:
+            g = g + x * n["weight_decay"]
+        elif self.decay is Decay.DECOUPLED:
+            x = x * n["retention"]
+        x, new = self.rule(x, g, {key: _real(value) for key, value in state.items()}, n)
+        return _like(x, param), {key: _like(value, state.get(key, param)) for key, value in new.items()}
 
 
 def _real(x: Tensor) -> Tensor:
@@ -272,17 +263,13 @@ def _without_axes(x: Any) -> Any:
 
 
 def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
-    trees = (
-        params,
-        [param.grad for param in params],
-        [_present(update, state.get(param)) for param in params],
-        {key: value for key, value in numbers.items() if isinstance(value, Tensor)},
-    )
+    items = [(param, param.grad, _present(update, state.get(param))) for param in params]
+    tensors = {key: value for key, value in numbers.items() if isinstance(value, Tensor)}
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
-    new_params, new_states = fused(update, trees, plain)
-    assign(params, new_params, update.writes)
+    news = fused_each(update, items, (tensors,), plain)
+    assign(params, [new for new, _ in news], update.writes)
     written: tuple[list[Any], list[Any]] = [], []
-    for param, new_state in zip(params, new_states, strict=True):
+    for param, (_, new_state) in zip(params, news, strict=True):
         kept = state[param] if new_state else {}
         for key, value in new_state.items():
             before = kept.get(key)
@@ -297,14 +284,11 @@ def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str
 def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
     """The same on tensors that autograd watches; the rule gets copies, so that writing changes nothing it saved."""
     states = [_present(update, state.get(param)) for param in params]
-    new_params, new_states = update(
-        [param.clone() for param in params],
-        [param.grad for param in params],
-        [{key: value.clone() for key, value in each.items()} for each in states],
-        {},
-        numbers,
-    )
-    for param, new, new_state in zip(params, new_params, new_states, strict=True):
+    news = [
+        update((param.clone(), param.grad, {key: value.clone() for key, value in each.items()}), {}, numbers)
+        for param, each in zip(params, states, strict=True)
+    ]
+    for param, (new, new_state) in zip(params, news, strict=True):
         param.copy_(new)
         for key, value in new_state.items():
             if isinstance(state[param].get(key), Tensor):

@@ -107,7 +107,7 @@ def _halves(np_: Any, uniform: Array) -> tuple[Array, Array]:
 
 
 class _Compiled:
-    """``_halves`` of up to ``rows`` blocks, compiled after enough calls.
+    """``_halves`` of up to ``rows`` blocks, compiled in the background after enough calls.
 
     The products that XLA may fuse have few bits and are exact either way.
     """
@@ -126,6 +126,8 @@ class _Compiled:
         if self.routine is None:
             graph = recorded(lambda rows: _halves(jnp, rows), [array_type((self.rows, 16), FLOAT32)])
             self.routine = Routine(graph, pieces)
+        if not self.routine.ready():
+            return _halves(np, uniform)
         count = len(uniform)
         if count != self.rows:
             filled = np.zeros((self.rows, 16), FLOAT32)

@@ -124,7 +124,7 @@ def load(
       pickle_module: Python's ``pickle``; no other is used.
       weights_only: False to unpickle without restriction, which can run anything: only for files that you trust.  By
         default, only tensors, containers, numbers, texts, and the classes of `add_safe_globals`.
-      mmap: accepted as in PyTorch; the whole file is read.
+      mmap: accepted for a path, as in PyTorch; the whole file is read.
       pickle_load_args: for ``pickle.Unpickler``, such as ``encoding``.
 
     Raises:
@@ -147,6 +147,8 @@ def load(
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if pickle_module not in (None, pickle):
         raise NotImplementedError(f"torch.load: objects are unpickled by pickle, not by {pickle_module.__name__}.")
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("f must be a file path in order to use the mmap argument")
     if not isinstance(f, str | os.PathLike) and not hasattr(f, "read"):
         raise AttributeError(
             f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is "

@@ -101,7 +101,8 @@ class Frame:
             raise self.explain(error) from error
 
     def _recomputed(self, holder: Holder) -> Tensor:
-        task = running.tasks[-1] if running.tasks else object()
+        # by its number, since the backward itself keeps the graph alive
+        task = running.tasks[-1].number if running.tasks else object()
         if task not in self.done:
             self._run(task)
         value = holder.values.get(task)

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from fgrad.graph.source import Source, here
 from fgrad.mutable.context.modes import ITSELF, Scope
-from fgrad.torch.ops.dispatcher import packet
+from fgrad.torch.ops.dispatcher import OpOverloadPacket, packet
 from fgrad.torch.utils.checkpoint_texts import REPORT
 from fgrad.torch.utils.recomputation import CheckpointError
 
@@ -77,6 +77,10 @@ class _Caching(_Intercepting):
         return outs
 
 
+CHOOSE = (
+    "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have `torch.ops.aten.mm`, change "
+    "it to `torch.ops.aten.mm.default`."
+)
 _MISMATCH = (
     "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that "
     "changed between forward and backward."
@@ -150,9 +154,10 @@ def create_selective_checkpoint_contexts(
     """
     if isinstance(policy_fn_or_list, list):
         for function in policy_fn_or_list:
-            if not callable(function):
+            if not callable(function) or isinstance(function, OpOverloadPacket):
                 raise ValueError(
                     f"Expected op in `op_list` to be an OpOverload but got: {function} of type {type(function)}. "
+                    + (CHOOSE if isinstance(function, OpOverloadPacket) else "")
                 )
         policy = _saving(policy_fn_or_list)
     elif callable(policy_fn_or_list):

@@ -23,8 +23,10 @@ from tests.torch.mirror import Player, alike, described, random_program
 
 
 def priced(rent: float) -> Policy:
-    """A policy under which nothing waits, so that backward has arrays, and the second one may be compiled."""
-    return Policy(backward_runs=1, pieces=evolve(POLICIES["default"].pieces, rent=rent), deferred_size=inf)
+    """A policy without NumPy, under which nothing waits, so that the second backward may be compiled."""
+    default = POLICIES["default"]
+    operations = evolve(default.operations, numpy_excess=-inf)
+    return Policy(operations=operations, backward_runs=1, pieces_rent=rent, deferred_size=inf)
 
 
 #: backward is fused from the second time on, and interpreted
@@ -262,10 +264,45 @@ def test_compiled(fused: list[bool], held: threading.Event):
     assert fused == [False, False, True]
 
 
-def test_what_numpy_runs_need_not_be_compiled(fused: list[bool]):
-    with fgrad.policy(Policy(backward_runs=1)):
-        square_backwards(3, RUNS)
+@pytest.mark.parametrize("size", [3, MANY])
+def test_what_numpy_runs_need_not_be_compiled(size: int, fused: list[bool]):
+    """Be it permanently, or as long as it is new."""
+    with fgrad.policy(Policy(backward_runs=1, deferred_size=inf)):
+        square_backwards(size, RUNS)
     assert fused == [False, True, True]
+
+
+def test_what_numpy_runs_is_compiled_later(fused: list[bool]):
+    """NumPy may take as long as compiling takes."""
+    backwards = evolve(POLICIES["default"].backwards, rent=1e-9)
+    with fgrad.policy(Policy(backward_runs=1, deferred_size=inf, backwards=backwards)):
+        square_backwards(MANY, RUNS)
+        (backward,) = fused_backward._backwards.values()
+        assert backward.fusion is not None and backward.fusion.routine is not None
+        square_backwards(MANY, 2)
+        assert backward.fusion.routine._xla is not None
+    assert fused == [False, *[True] * (RUNS + 1)]
+
+
+@pytest.mark.parametrize("excess", [-inf, 0])
+def test_a_long_backward_is_fused_if_numpy_runs_it(excess: float, fused: list[bool]):
+    default = POLICIES["default"]
+    length = default.compiled_backward_nodes + 1
+    operations = evolve(default.operations, numpy_excess=excess)
+    with fgrad.policy(Policy(operations=operations, backward_runs=1, pieces_rent=0)):
+        for _ in range(RUNS):
+            y = leaf(3)
+            for _ in range(length):
+                y = y * 1
+            y.sum().backward()
+    assert fused == [False, *[excess == 0] * (RUNS - 1)]
+
+
+def test_a_backward_with_too_many_nodes_is_not_looked_at(fused: list[bool]):
+    with fgrad.policy(Policy(backward_runs=1, backward_nodes=3)):
+        for _ in range(RUNS):
+            leaf(3).exp().exp().exp().sum().backward()
+    assert fused == []
 
 
 def test_it_is_compiled_when_the_engine_has_taken_as_long(fused: list[bool]):

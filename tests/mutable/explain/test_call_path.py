@@ -165,7 +165,7 @@ def test_no_call_is_told_that_was_not_there(program, least):
     nodes, todo = set(), [y.grad_fn]
     while todo:
         node = todo.pop()
-        if node not in nodes and node.source is not None:
+        if node not in nodes and node._source is not None:
             nodes.add(node)
             todo += [each[0] for each in node.next_functions if each[0] is not None]
     found = 0

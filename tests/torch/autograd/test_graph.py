@@ -38,7 +38,9 @@ def _mutations(torch: Any) -> list[Any]:
         seen.append(_counts(block))
         del twice
         seen.append(_counts(block))
-    return seen
+        kept = (c**2).sum()
+        c.sin_()
+    return [*seen, _counts(block), kept.requires_grad]
 
 
 def _outside(torch: Any) -> Any:
@@ -172,7 +174,60 @@ def _inputs_by_name(torch: Any, differentiate: Callable[[Any, Any], Any]) -> lis
     return [outcome(lambda each=each: differentiate(x * x * y, each)).text for each in named] + [x.grad, y.grad]
 
 
+#: ordinary words that a Function may use for what it keeps
+WORDS = (
+    "name",
+    "source",
+    "scope",
+    "sequence",
+    "parent",
+    "retains",
+    "rule",
+    "release",
+    "fn",
+    "plan",
+    "saved",
+    "numbers",
+)
+
+
+def _words(torch: Any) -> list[Any]:
+    """A context with attributes of any name, and an error that names its node."""
+
+    class Words(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, word: str) -> Any:
+            setattr(ctx, word, 0)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (word,) = [word for word in WORDS if word in vars(ctx)]
+            seen.append((word, vars(ctx)[word]))
+            return grad * (getattr(ctx, word) + 2), None
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.name = "x"
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, None, grad
+
+    seen: list[Any] = []
+    x = torch.ones(2, requires_grad=True)
+    y = x
+    for word in WORDS:
+        y = Words.apply(y, word)
+        y.retain_grad()
+    y.sum().backward()
+    return [*seen, x.grad, outcome(lambda: Wrong.apply(x).sum().backward()).text]
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "words on a context": _words,
     "counts of a block": _mutations,
     "backward outside of the block": _outside,
     "backward after clearing the block": _cleared,
@@ -192,6 +247,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "an edge": _edge,
     "whether there may be hooks": _hooks_state,
     "switches": _switched,
+    "states": lambda torch: [
+        getattr(torch._C, name)()
+        for name in ("is_grad_enabled", "is_inference_mode_enabled", "is_anomaly_enabled", "_is_fwd_grad_enabled")
+    ],
     "a weak reference": _weak,
     "a node pickled": lambda torch: pickle.dumps(torch.ones(2, requires_grad=True).sum().grad_fn),
     "a node copied": lambda torch: copy.deepcopy(torch.ones(2, requires_grad=True).sum().grad_fn),

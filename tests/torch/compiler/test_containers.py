@@ -114,3 +114,42 @@ def test_return_types_are_trees_of_jax():
     function, state = torch.pure(lambda x: {"m": torch.max(x, 0), 1: x})(torch.ones(2))
     _, result = function(state, jnp.array([1.0, 3.0]))
     assert float(result["m"].values) == 3 and list(result) == ["m", 1]
+
+
+class Sample:
+    scale = 1.0
+
+    def __init__(self, x, name="a"):
+        self.x, self.name = x, name
+
+    def scaled(self):
+        return self.x * self.scale
+
+
+def test_an_object_that_is_new_at_each_call_is_matched_by_its_attributes(monkeypatch):
+    def f(sample):
+        return (sample.scaled() if sample.name == "a" else -sample.x).sum()
+
+    compiled = torch.compile(f, fullgraph=True)
+    for k in range(12):
+        sample = Sample(torch.arange(3.0) + k, "ab"[k % 2])
+        assert compiled(sample).item() == f(sample).item()
+    assert compiled._compiled.recorded == 3 and not compiled._compiled.given_up
+    monkeypatch.setattr(Sample, "scale", 2.0)
+    assert compiled(Sample(torch.ones(3))).item() == 6
+    assert compiled(Sample(torch.ones(3), 3)).item() == -3
+
+
+def test_such_an_object_is_changed_and_returned():
+    class Owner:
+        def __init__(self, x):
+            self.x = x
+
+    def f(owner):
+        owner.x = owner.x * 2
+        return owner
+
+    compiled = torch.compile(f)
+    for k in range(4):
+        owner = Owner(torch.ones(2) * k)
+        assert compiled(owner) is owner and owner.x.tolist() == [2 * k, 2 * k]

@@ -161,6 +161,17 @@ def test_lines_and_modules_stand_at_the_operations():
     assert {node.source.module for node in backward} == {"blocks.0", "blocks.1"}
 
 
+def test_modules_that_are_called_one_by_one_are_named_in_the_one_that_holds_them():
+    net = torch.nn.ModuleDict({"encoder": torch.nn.Sequential(torch.nn.Tanh()), "decoder": torch.nn.Sigmoid()})
+
+    def loss(x):
+        net["decoder"](net["encoder"](x)).sum().backward()
+
+    graph = torch.capture(loss)(torch.ones(1, 2, requires_grad=True))
+    of = {node.op.name: node.source.module for node in graph.nodes}
+    assert of["tanh"] == "encoder.0" and of["logistic"] == "decoder"
+
+
 def test_the_graph_is_saved_with_the_names_of_its_outputs():
     model = torch.nn.Linear(2, 1)
     graph = torch.capture(lambda x: model(x))(torch.ones(3, 2))
@@ -169,6 +180,20 @@ def test_the_graph_is_saved_with_the_names_of_its_outputs():
     file.seek(0)
     read = fgrad.load(file)
     assert read == graph and read.out_names == graph.out_names == ("result",)
+
+
+def test_the_graph_of_a_step_is_read_back():
+    """It has integers and rates of 64 bits, and Python numbers of operations on 32."""
+    program = classifier()
+    graph = torch.capture(program.step)(*program.batches[0])
+    file = io.BytesIO()
+    graph.save(file)
+    file.seek(0)
+    read = fgrad.load(file)
+    assert read == graph and hash(read) == hash(graph) and read.names == graph.names
+    values = [value_of(program, name) for name in graph.names]
+    for one, two in zip(read(*values), graph(*values), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_it_goes_through_transformations():

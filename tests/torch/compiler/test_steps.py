@@ -29,6 +29,8 @@ class Training:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
         self.scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
         self.average = [p.detach().clone() for p in self.model.parameters()]
+        mean = torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+        self.moving = torch.optim.swa_utils.AveragedModel(self.model, multi_avg_fn=mean)
         self.steps, self.losses, self.best = 0, [], None
         self.running = torch.zeros(())
 
@@ -93,6 +95,11 @@ class Training:
                 mean.lerp_(p, 0.1)
         return loss
 
+    def moved(self, x, y):
+        loss = self.plain(x, y)
+        self.moving.update_parameters(self.model)
+        return loss
+
     def viewed(self, x, y):
         loss = self.plain(x, y)
         return loss, self.model[0].weight.detach()[0], self.model(x)[:2].detach()
@@ -115,6 +122,7 @@ class Training:
             held = value if isinstance(value, list) else [value]
             found |= {f"{name}.{i}": as_shown(x) for i, x in enumerate(held)}
         found |= {f"average.{i}": of_tensor(x) for i, x in enumerate(self.average)}
+        found |= {f"moving.{name}": of_tensor(x) for name, x in self.moving.state_dict(keep_vars=True).items()}
         found |= {"steps": self.steps, "scale": self.scaler.get_scale(), "epoch": self.scheduler.last_epoch}
         found |= {"rate": self.optimizer.param_groups[0]["lr"], "running": of_tensor(self.running)}
         found["losses"] = np.array([round(x.item(), 3) for x in self.losses])
@@ -128,7 +136,7 @@ OPTIMIZERS = {
     "orthogonal": lambda params: torch.optim.Muon([p for p in params if p.dim() == 2], lr=0.01),
 }
 #: the steps that are one program each
-WHOLE = ("cast", "accumulated", "penalised", "averaged", "orthogonal", "factored")
+WHOLE = ("cast", "accumulated", "penalised", "averaged", "moved", "orthogonal", "factored")
 KINDS = (*WHOLE, "scheduled", "counted", "scaled", "viewed", "closed", "searched")
 
 

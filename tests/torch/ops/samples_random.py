@@ -46,6 +46,7 @@ SAMPLES: list[Sample] = [
     _of("binomial", np.full((3, 4), 20.0), PROBABILITIES, order=0),
     # both libraries approximate this derivative
     Sample("_standard_gamma", (PROBABILITIES * 5,), order=1, seeded=True, tolerance=1e-4),
+    Sample("_sample_dirichlet", (PROBABILITIES * 5,), order=0, seeded=True),
     *[
         Sample(f"Tensor.{name}", (array, *args), label=label, order=0, seeded=True, frozen=(0,))
         for name, array, args, label in [

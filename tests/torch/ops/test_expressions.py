@@ -12,6 +12,11 @@ import fgrad.torch as ours
 theirs = pytest.importorskip("torch")
 
 VIEWS = """
+torch.tensor([1.0, 2.5]).view(torch.bool)
+torch.ones(2, dtype=torch.int64).view(torch.bool)
+torch.tensor([1j]).view(torch.bool).sum()
+(torch.ones(3, dtype=torch.uint8) * 5).view(torch.bool)
+torch.tensor([True, False, False, True]).view(torch.int32)
 x.view(torch.int32)
 x.view(torch.float64)
 x.view(torch.float32)
@@ -167,6 +172,10 @@ x.fill_(1 + 0j)
 """
 
 TYPES = """
+torch.nn.functional.binary_cross_entropy(x[0] / 12, x[1] / 12, x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], pos_weight=x[2].double())
+torch.nn.functional.binary_cross_entropy_with_logits(x[0], x[1], torch.arange(4))
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.uint8)
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int8)
 torch.tensor([-1.5, 300.0, 40000.0, 3e9, float("nan")]).to(torch.int16)
@@ -268,6 +277,48 @@ class _Sequence:
         return (1, 0)[i]
 
 
+#: arguments by the names that they have in PyTorch's overloads
+NAMED = """
+torch.tensor_split(x, sections=2)
+x.tensor_split(indices=(1,), dim=1)
+x.tensor_split(tensor_indices_or_sections=torch.tensor([1]))
+torch.hsplit(x, sections=2)
+x.vsplit(indices=[1])
+torch.dsplit(x[None], indices=(1,))
+torch.isin(element=1.0, test_elements=x)
+torch.isin(elements=x, test_element=1.0)
+torch.cholesky_solve(torch.eye(2), input2=torch.eye(2))
+torch.orgqr(torch.eye(2), input2=torch.ones(2))
+torch.ormqr(torch.eye(2), input2=torch.ones(2), input3=torch.eye(2))
+torch.eye(2, pin_memory=False)
+torch.full((2,), 1.0, pin_memory=False)
+torch.full_like(x, 1.0, pin_memory=False)
+torch.linspace(0, 1, 3, pin_memory=False)
+torch.logspace(0, 1, 3, pin_memory=False)
+torch.tril_indices(2, 2, pin_memory=False)
+torch.triu_indices(2, 2, pin_memory=False)
+torch.scalar_tensor(2.0, layout=torch.strided, pin_memory=False)
+torch.fft.fftfreq(4, pin_memory=False)
+torch.rrelu(x, generator=None)
+torch.result_type(tensor=x, other=2)
+torch.result_type(x, other=x)
+torch.result_type(scalar=1, tensor=x)
+torch.result_type(scalar1=1, scalar2=2.0)
+torch.result_type(x)
+x.clone().resize_(size=(4,)).shape
+x.clone().swapaxes_(axis0=0, axis1=1).shape
+x.clone().swapdims_(dim0=0, dim1=1).shape
+x.clone().copy_(other=x)
+torch.repeat_interleave(repeats=torch.tensor([1, 2]))
+torch.tile(x, dims=(2,))
+x.tile(2, 1)
+x.tile(())
+x.sum_to_size(size=(1, 4))
+x.broadcast_to(size=(2, 3, 4))
+x.broadcast_to(2, -1, 4).shape
+"""
+
+
 def _outcome(torch: Any, expression: str) -> Any:
     named = {
         "torch": torch,
@@ -301,7 +352,7 @@ def warned_always():
 
 
 @pytest.mark.parametrize(
-    "expression", [line for block in (VIEWS, INDICES, NEW, TYPES, SHARED) for line in block.strip().split("\n")]
+    "expression", [line for block in (VIEWS, INDICES, NEW, TYPES, SHARED, NAMED) for line in block.strip().split("\n")]
 )
 def test_comes_to_what_it_does_in_pytorch(expression: str):
     assert _outcome(ours, expression) == _outcome(theirs, expression)
@@ -326,3 +377,9 @@ def test_filling_a_mask_has_the_gradients_of_index_put():
         return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
 
     assert run(ours) == run(theirs)
+
+
+def test_a_variance_has_one_correction():
+    for torch in (ours, theirs):
+        with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+            torch.ones(2).var(unbiased=True, correction=1)

@@ -29,6 +29,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "means do not": lambda t: t.std(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
     "second output": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty(()))),
     "named results": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty((), dtype=t.int64))).indices,
+    "a largest over its operand": lambda t: (
+        lambda x: t.max(x.view(2, 2), 1, out=(x[:2], t.empty(2, dtype=t.int64)))[0]
+    )(t.arange(4.0)),
+    "the least and the largest over their operand": lambda t: (
+        lambda x: t.aminmax(x.view(2, 2), dim=1, out=(t.empty(2), x[:2]))[1]
+    )(t.arange(4.0)),
+    "places over what was searched": lambda t: (
+        lambda x: t.mode(x.view(2, 2), 1, out=(t.empty(2, dtype=t.int64), x[:2]))[1]
+    )(t.arange(4)),
+    "a middle over its operand": lambda t: (
+        lambda x: t.median(x.view(2, 2), 1, out=(x[:2], t.empty(2, dtype=t.int64)))[0]
+    )(t.arange(4.0)),
+    "a smallest over all of its operand": lambda t: (
+        lambda x: t.min(x.view(2, 1), 1, out=(x, t.empty(2, dtype=t.int64)))[0]
+    )(t.arange(2.0)),
     "too many": lambda t: t.max(t.ones(3), 0, out=(t.ones(3),) * 3),
     "an inverse": lambda t: t.linalg.inv(t.eye(3), out=t.empty(3, 3, dtype=t.int64)),
     "a power": lambda t: t.matrix_power(t.eye(3), 2, out=t.empty(3, 3, dtype=t.int64)),

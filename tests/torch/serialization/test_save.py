@@ -252,6 +252,9 @@ def test_paths_and_files(tmp_path):
     torch.save(torch.tensor([1.0]), path)
     torch.save(torch.tensor([2.0]), str(path))
     assert torch.load(str(path), weights_only=True) == 2.0 and oracle.load(path, mmap=True) == 2.0
+    for library in (torch, oracle):
+        with open(path, "rb") as stream, pytest.raises(ValueError, match="must be a file path"):
+            library.load(stream, mmap=True)
     assert [each.name for each in tmp_path.iterdir()] == ["state.pt"]
     with open(path, "rb") as stream:
         assert torch.load(stream, map_location="cpu") == 2.0

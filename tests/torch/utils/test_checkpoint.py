@@ -165,7 +165,39 @@ def helpers(t: Any, x: Any) -> Any:
     return first.requires_grad, first.is_leaf, second.requires_grad, other, states, [str(w.message) for w in caught]
 
 
+class Kept(Exception):
+    """Stays alive as long as what refers to it."""
+
+
+def freed(t: Any, x: Any) -> Any:
+    """Whether the graph of a gradient through a checkpoint goes with its last reference, and an output saved there."""
+
+    class Saving(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            out = a.clone()
+            ctx.save_for_backward(out)
+            outputs.append(weakref.ref(out))
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0]
+
+    outputs: list[Any] = []
+    of(t).checkpoint(Saving.apply, x.requires_grad_(), use_reentrant=False).sum().backward()
+    out = of(t).checkpoint(lambda a: a.sin().exp(), x, use_reentrant=False)
+    (slope,) = t.autograd.grad(out.sum(), x, create_graph=True)
+    kept = Kept()
+    out.grad_fn.metadata["kept"] = kept
+    reference = weakref.ref(kept)
+    del kept, out, slope
+    return reference() is None, [output() is None for output in outputs]
+
+
 OTHERS = [
+    lambda t, x: of(t).create_selective_checkpoint_contexts([1]),
+    freed,
     helpers,
     lambda t, x: of(t).detach_variable([x]),
     retained,
@@ -275,3 +307,9 @@ def test_selective_checkpoints_go_backward_once() -> None:
         out.backward()
     with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list of ops."):
         checkpoints.create_selective_checkpoint_contexts(3)
+
+
+def test_a_policy_names_an_overload() -> None:
+    for t in (torch, ours):
+        with pytest.raises(ValueError, match="change it to `torch.ops.aten.mm.default`"):
+            of(t).create_selective_checkpoint_contexts([t.ops.aten.mm])

@@ -413,3 +413,28 @@ def test_workers_leave_the_caller_alone():
     assert ours.utils.data.get_worker_info() is None
     after: Any = np.random.get_state()
     assert (after[1] == before[1]).all()
+
+
+@pytest.mark.parametrize("kind", ("Map", "Iterable"))
+@pytest.mark.parametrize("workers", (0, 2))
+def test_loaders_of_others(kind, workers):
+    """The iterators take whatever has the attributes that PyTorch's read, as fastai's and ignite's loaders have."""
+
+    class Loader:
+        _IterableDataset_len_called, _auto_collation, drop_last, in_order = None, False, False, True
+        generator, prefetch_factor, pin_memory, timeout, persistent_workers = None, 2, False, 0, False
+        pin_memory_device, worker_init_fn, multiprocessing_context, num_workers = "", None, None, workers
+        _get_shared_seed = collate_fn = staticmethod(lambda x=None: x)
+
+        def __init__(self, t):
+            modules = importlib.import_module(f"{t.__name__}.utils.data.dataloader")
+            self.dataset = list("abcde")
+            self._dataset_kind = getattr(modules._DatasetKind, kind)
+            self._index_sampler = range(3)
+            self.iterator = modules._MultiProcessingDataLoaderIter if workers else modules._SingleProcessDataLoaderIter
+
+    assert list((loader := Loader(ours)).iterator(loader)) == (
+        ["a", "b", "c"] if kind == "Map" or not workers else list("aab")
+    )
+    if not workers:  # PyTorch's workers are processes
+        assert list((loader := Loader(torch)).iterator(loader)) == ["a", "b", "c"]

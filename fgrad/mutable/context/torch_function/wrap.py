@@ -49,6 +49,10 @@ def overridable(
 
 
 def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
+    of, bindings, bound = getattr(function, "bound", (None, None, None))
+    if of is function:  # functools.wraps copies attributes to the decorated function
+        return _of_bound(function, bindings, bound, override, called)
+
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -58,19 +62,71 @@ def _general(function: Callable[..., Any], override: Override, called: Callable[
                         break
                 else:
                     return function(*args, **kwargs) if kwargs else function(*args)
-                if not has_override(args, kwargs):
-                    return function(*args, **kwargs)
-            if is_overridden(args, kwargs):
-                return override.dispatch(public if called is None else called(), args, kwargs)
-            return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
+            return _unless_overridden(function, override, public if called is None else called(), args, kwargs)
         except Exception as error:
-            refusal = not_a_tensor(error, function, override, args, kwargs)
-            AT_ENTRANCE.call(error, (*args, *kwargs.values()))
-            if refusal is not None:
-                raise refusal from None
+            _at_entrance(error, function, override, args, kwargs)
             raise
 
     return public
+
+
+def binds(function: Any, bindings: dict[tuple[type, ...], Any], bound: Callable[[Any, tuple[Any, ...]], Any]) -> None:
+    """Let a function's wrapper bind calls by the classes of their arguments.
+
+    Arguments:
+      bindings: the known bindings, by the classes of positional arguments; none of these has a handler.
+      bound: from a binding and the arguments to what the function returns.
+    """
+    function.bound = function, bindings, bound
+
+
+def _of_bound(
+    function: Any,
+    bindings: dict[tuple[type, ...], Any],
+    bound: Callable[[Any, tuple[Any, ...]], Any],
+    override: Override,
+    called: Callable[[], Any] | None,
+) -> Any:
+    """The wrapper of a function that ``binds``."""
+
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not (watch.on or kwargs):
+                binding = bindings.get(tuple(map(type, args)))
+                if binding is not None:
+                    return bound(binding, args)
+            return _unless_overridden(function, override, public if called is None else called(), args, kwargs)
+        except Exception as error:
+            _at_entrance(error, function, override, args, kwargs)
+            raise
+
+    return public
+
+
+def _unless_overridden(
+    function: Callable[..., Any], override: Override, passed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a function, unless a handler overrides the call; that is ``passed`` to the handler."""
+    if not watch.on and ((plain.issuperset(map(type, args)) and not kwargs) or not has_override(args, kwargs)):
+        return function(*args, **kwargs)
+    if is_overridden(args, kwargs):
+        return override.dispatch(passed, args, kwargs)
+    return cast(override, function, args, kwargs) if watch.on else function(*args, **kwargs)
+
+
+def _at_entrance(
+    error: Exception, function: Callable[..., Any], override: Override, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Add to an error what is known where the call began.
+
+    Raises:
+      TypeError: PyTorch's, in its place, for an operand that is not a tensor.
+    """
+    refusal = not_a_tensor(error, function, override, args, kwargs)
+    AT_ENTRANCE.call(error, (*args, *kwargs.values()))
+    if refusal is not None:
+        raise refusal from None
 
 
 #: the namespaces that PyTorch leaves out in errors

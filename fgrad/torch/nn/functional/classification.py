@@ -330,6 +330,11 @@ def _binary_cross_entropy(input: Array, target: Array, weight: Fixed = None, *, 
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+def _in_type_of(weight: Any, target: Tensor) -> Any:
+    """A weight, which PyTorch multiplies in place, so that it does not count for the type of the result."""
+    return weight if weight is None or weight.dtype is target.dtype else weight.to(target.dtype)
+
+
 @functional(autocast="fp32")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
@@ -358,7 +363,7 @@ def binary_cross_entropy(
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
     check_constant("binary_cross_entropy", weight=weight)
-    return apply(operation_of(_binary_cross_entropy), (input, target, weight), (enum,))
+    return apply(operation_of(_binary_cross_entropy), (input, target, _in_type_of(weight, target)), (enum,))
 
 
 @kernel(
@@ -388,7 +393,8 @@ def _torch_bce_with_logits(
         raise RuntimeError(
             f"result type {result_name} can't be cast to the desired output type {target.dtype.scalar_name}"
         )
-    return apply(operation_of(_binary_cross_entropy_with_logits), (input, target, weight, pos_weight), (reduction,))
+    weights = _in_type_of(weight, target), _in_type_of(pos_weight, target)
+    return apply(operation_of(_binary_cross_entropy_with_logits), (input, target, *weights), (reduction,))
 
 
 @functional(autocast="fp32")

@@ -11,11 +11,11 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import apply_inplace
+from fgrad.torch.ops.random.random import source_of
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
-from fgrad.torch.random.default import default_generator
 
 
 def _leaky(input: Any, slope: Any) -> Any:
@@ -93,7 +93,7 @@ def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: float, upper: f
     )
 
 
-def _noise(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
+def _noise(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
     """The random slopes of ``rrelu``: drawn for the elements that are not positive, one for the others."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
@@ -103,22 +103,26 @@ def _noise(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
     if training:
         noise[...] = 1
         drawn = np.asarray(values <= 0)
-        slopes = default_generator.doubles(int(drawn.sum())) * (upper - lower) + lower
+        slopes = source_of(generator).doubles(int(drawn.sum())) * (upper - lower) + lower
         noise[drawn] = slopes.astype(values.dtype)
     return to_device_of(input, new_tensor(constant(noise), input._type))
 
 
 @composite(method=False, name="rrelu", out=NOT_TAKEN)
-def _rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+def _rrelu(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Tensor:
     """The elements, the negative ones times random slopes, or outside training the mean slope."""
-    return _rrelu_with_noise(input, _noise(input, lower, upper, training), lower, upper, training)
+    return _rrelu_with_noise(input, _noise(input, lower, upper, training, generator), lower, upper, training)
 
 
 @composite(method=False)
 @functional(dispatch=OF_TORCH)
-def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+def rrelu_(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Tensor:
     """``rrelu`` in place."""
-    noise = _noise(input, lower, upper, training)
+    noise = _noise(input, lower, upper, training, generator)
     return apply_inplace(operation_of(_rrelu_with_noise_written), (input, noise), (lower, upper, training))
 
 

@@ -122,17 +122,17 @@ def converted(tensor: Tensor, dtype: Dtype, strides: Ints | None) -> Tensor:
 
 
 @composite(function=False)
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write the elements of ``src``, broadcast and converted, into this tensor.
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of ``other``, broadcast and converted, into this tensor.
 
     Source: `torch.Tensor.copy_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.copy_.html>`_.
     """
-    if isinstance(src, bool | int | float | complex):
-        array = np.asarray(src)
-        src = new_tensor(constant(array), tensor_type(from_numpy(array.dtype), ()))
-    if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
-    return copied_into(self, src)
+    if isinstance(other, bool | int | float | complex):
+        array = np.asarray(other)
+        other = new_tensor(constant(array), tensor_type(from_numpy(array.dtype), ()))
+    if not isinstance(other, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(other)}")
+    return copied_into(self, other)
 
 
 def _fill(array: Any, value: Any, *, dtype: Dtype) -> Any:

@@ -188,6 +188,7 @@ def full(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value, by default of the value's type."""
@@ -264,6 +265,7 @@ def full_like(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -360,6 +362,7 @@ def eye(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
@@ -377,7 +380,15 @@ def eye(
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """A number as a 0-d tensor of the default type."""
     return filled((), s, dtype, device, requires_grad)
 

@@ -17,6 +17,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
+from fgrad.run.flat_indices import all_below
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.table.table import composite
 
@@ -197,7 +198,7 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
     if axis > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     try:
-        count = math.prod(np.broadcast_shapes(*sizes))
+        count = math.prod(sizes[0] if len(sizes) == 1 else np.broadcast_shapes(*sizes))
     except ValueError:
         shapes = ", ".join(str(list(n)) for n in sizes)
         raise IndexError(
@@ -226,7 +227,7 @@ def _check_mask(mask: Tensor, shape: Sequence[int], axis: int) -> None:
 
 def _check_bounds(index: Tensor, axis: int, size: int) -> None:
     values = elements(index._value())
-    if values is None or not values.size:
+    if values is None or not values.size or all_below(values, size):
         return
     low, high = int(values.min()), int(values.max())
     if low < -size or high >= size:

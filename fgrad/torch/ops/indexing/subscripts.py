@@ -56,12 +56,16 @@ def _integer(x: Any) -> bool:
 
 def _as_index(x: Any) -> Any:
     """Sequences of numbers and NumPy arrays as tensors, and tensors of a single integer as numbers."""
-    if isinstance(x, np.ndarray) or (is_sequence(x) and not isinstance(x, Tensor | str | np.generic)):
-        x = tensor_from_data(x)
-        if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
-            x = x.to(dtypes.int64)
-    elif isinstance(x, SupportsIndex) and not isinstance(x, int | Tensor | np.generic):
-        return operator.index(x)
+    if x is None or isinstance(x, int | slice):
+        return x
+    # a class that has ``__index__`` is looked for last, which takes longest
+    if not isinstance(x, Tensor):
+        if isinstance(x, np.ndarray) or (is_sequence(x) and not isinstance(x, str | np.generic)):
+            x = tensor_from_data(x)
+            if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
+                x = x.to(dtypes.int64)
+        elif isinstance(x, SupportsIndex) and not isinstance(x, np.generic):
+            return operator.index(x)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
             return x
@@ -200,6 +204,8 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
         for position, x in enumerate(index):
             result = _selected(result, x, position)
         return result
+    if isinstance(index, Tensor) and index._type.shape and self._type.shape:
+        return index_tensors(self, (index,))
     result, pending = _apply_basic(self, index)
     if any(entry is not None for entry in pending):
         return index_tensors(result, pending)

@@ -62,7 +62,14 @@ def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The row and column indices of a lower triangle.
 
@@ -73,7 +80,14 @@ def tril_indices(
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The row and column indices of an upper triangle.
 

@@ -369,9 +369,9 @@ def householder_product(A: Array, tau: Array) -> Tensor:
 
 
 @composite(autocast="fp32", out=safely_cast("torch.linalg.householder_product"))
-def orgqr(input: Array, tau: Array) -> Tensor:
+def orgqr(input: Array, input2: Array) -> Tensor:
     """``linalg.householder_product`` by another name."""
-    return householder_product(input, tau)
+    return householder_product(input, input2)
 
 
 @overload("geqrf", "GeqrfBackward0", outputs=("a", "tau"), strides=matrix_column_major)
@@ -445,9 +445,9 @@ def _ormqr(input: Array, input2: Array, input3: Array, left: bool, transpose: bo
         "{got}"
     ),
 )
-def ormqr(input: Array, tau: Array, other: Array, left: bool = True, transpose: bool = False) -> Tensor:
+def ormqr(input: Array, input2: Array, input3: Array, left: bool = True, transpose: bool = False) -> Tensor:
     """The product of Householder reflections with a matrix.
 
     Source: `torch.ormqr <https://docs.pytorch.org/docs/stable/generated/torch.ormqr.html>`_.
     """
-    return _ormqr(input, tau, other, left, transpose)
+    return _ormqr(input, input2, input3, left, transpose)

@@ -254,12 +254,12 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
 
 
 @composite(autocast="fp32", out=safely_cast("cholesky_solve"))
-def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Tensor:
+def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Tensor:
     """The solution of a linear system from the Cholesky factor of its matrix.
 
     Source: `torch.cholesky_solve <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_solve.html>`_.
     """
-    return _cholesky_solve(input, L, upper)
+    return _cholesky_solve(input, input2, upper)
 
 
 @overload("cholesky_inverse", "CholeskyInverseBackward0", always_saved=("self", "result"), strides=column_major)

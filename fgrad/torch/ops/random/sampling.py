@@ -21,7 +21,7 @@ from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
 from fgrad.torch.ops.table.overloads import no_match
 from fgrad.torch.ops.table.table import composite, write_outputs
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
-from fgrad.torch.random.gamma import standard_gamma
+from fgrad.torch.random.gamma import dirichlet, standard_gamma
 from fgrad.torch.random.multinomial import multinomial as categories
 from fgrad.torch.random.scalars import not_implemented
 
@@ -51,6 +51,7 @@ _BERNOULLI_OF = _sampler("bernoulli", "BernoulliBackward0", "self")
 _BERNOULLI_LIKE = _sampler("bernoulli", NOT_IMPLEMENTED, "self")
 _POISSON = _sampler("poisson", "PoissonBackward0", "self")
 _BINOMIAL = _sampler("binomial", NOT_IMPLEMENTED, "count", "prob")
+_DIRICHLET = _sampler("_sample_dirichlet", NOT_IMPLEMENTED, "self")
 
 
 def _sampled(operation: Operation, operands: tuple[Tensor, ...], value: Any) -> Tensor:
@@ -192,3 +193,11 @@ def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
     source = source_of(generator)
     value = drawn_for(lambda shapes: standard_gamma(shapes, source), input._value())
     return _sampled(_STANDARD_GAMMA, (input,), value)
+
+
+@composite(method=False)
+def _sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
+    """A point of the simplex for each row of concentrations; ``Dirichlet.rsample`` has the gradient."""
+    source = source_of(generator)
+    value = drawn_for(lambda concentration: dirichlet(concentration, source), input._value())
+    return _sampled(_DIRICHLET, (input,), value)

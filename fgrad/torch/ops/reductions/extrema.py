@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table.kinds import check_kinds, kind
-from fgrad.torch.ops.table.outputs import CAST, EXTREME
+from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, EXTREME, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
 from fgrad.torch.ops.table.table import TABLE, Array, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim
@@ -138,7 +138,7 @@ def _choose(
     return found if out is None else return_types.written(found, found)
 
 
-@composite(out=CAST)
+@composite(out=CAST_ONTO_ITSELF)
 def max(
     input: Any, dim_or_other: Any = None, keepdim: bool = False, *, dim: Any = None, other: Any = None, out: Any = None
 ) -> Any:
@@ -155,7 +155,7 @@ def max(
     return _choose("max", input, dim_or_other, keepdim, dim, other, out, _max_all, _max_dim)
 
 
-@composite(out=CAST)
+@composite(out=CAST_ONTO_ITSELF)
 def min(
     input: Any, dim_or_other: Any = None, keepdim: bool = False, *, dim: Any = None, other: Any = None, out: Any = None
 ) -> Any:
@@ -203,7 +203,7 @@ def _aminmax(input: Array, dim: Any = None, keepdim: bool = False) -> Any:
     return evenly_shared(input, jnp.min, axes, keepdim, False), evenly_shared(input, jnp.max, axes, keepdim, False)
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest elements, of all or along an axis.
 

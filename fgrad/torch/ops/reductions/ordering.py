@@ -200,7 +200,7 @@ def _nanmedian_dim(input: Array, dim: int, keepdim: bool) -> Any:
     return _statistic("nanmedian", input, dim, keepdim, _nanmedian_index, "median_out", "if")
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements; along an axis, with its index.
 
@@ -211,7 +211,7 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     return return_types.median(apply(_median_dim.operation, (input,), (dim, keepdim)))
 
 
-@composite()
+@composite(out=ONTO_ITSELF)
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of the elements that are not NaN.
 
@@ -269,7 +269,14 @@ def _mode(input: Array, dim: int, keepdim: bool) -> Any:
     return _statistic("mode", input, dim, keepdim, _mode_index, "mode_cpu", "bif")
 
 
-@composite(out=exact("expected scalar type '{want}' but got '{got}' for {output} output", "values", "indices"))
+@composite(
+    out=exact(
+        "expected scalar type '{want}' but got '{got}' for {output} output",
+        "values",
+        "indices",
+        memory=Memory.SAME,
+    )
+)
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent element along an axis, and its index.
 

@@ -19,7 +19,7 @@ from fgrad.torch.ops.table.broadcasting import inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, Dims as Dims, composite, operation
+from fgrad.torch.ops.table.table import Array, Dims as Dims, Ints as SpreadInts, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim, wrap_dims
 from fgrad.torch.random.scalars import scalar_name
 
@@ -104,7 +104,7 @@ def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @composite(function=False)
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Array, size: SpreadInts) -> Tensor:
     """The sum over the axes along which a tensor of this size would be broadcast to the tensor's.
 
     Raises:
@@ -117,7 +117,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     Source: `torch.Tensor.sum_to_size
     <https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.sum_to_size.html>`_.
     """
-    sizes = sizes_of(size, "sum_to_size")
+    sizes = sizes_of((size,), "sum_to_size")
     shape = self._type.shape
     extra = len(shape) - len(sizes)
     axes = [i for i, n in enumerate(shape) if i < extra or (sizes[i - extra] == 1 and n != 1)]

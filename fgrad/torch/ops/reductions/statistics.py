@@ -119,6 +119,8 @@ def _parameters(
     """The parameters of a variance; in ``var(unbiased)`` the flag is in the position of the axes."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    if correction is not None and unbiased is not None:
+        raise TypeError(f"{function}() received an invalid combination of arguments: both unbiased and correction")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     dims = static_dims(dim)

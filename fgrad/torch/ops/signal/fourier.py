@@ -351,6 +351,7 @@ def fftfreq(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of the entries of ``fft``.
@@ -371,6 +372,7 @@ def rfftfreq(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of the entries of ``rfft``.

@@ -16,9 +16,11 @@ _PAIRS = (
     "Number scalar1, Number scalar2",
 )
 
+_NAMES = (("tensor", "other"), ("scalar", "tensor"), ("scalar1", "scalar2"))
+
 
 @composite(method=False, dispatch=UNLISTED)
-def result_type(tensor1: Any, tensor2: Any) -> Dtype:
+def result_type(*operands: Any, **named: Any) -> Dtype:
     """The type of the result of arithmetic between two tensors or numbers.
 
     >>> import fgrad.torch as torch
@@ -27,12 +29,11 @@ def result_type(tensor1: Any, tensor2: Any) -> Dtype:
 
     Source: `torch.result_type <https://docs.pytorch.org/docs/stable/generated/torch.result_type.html>`_.
     """
-    types = []
-    for x in (tensor1, tensor2):
-        if not isinstance(x, (Tensor, *NUMBERS)):
-            raise TypeError(no_match("result_type", types_of((tensor1, tensor2)), _PAIRS))
-        types.append(x._type if isinstance(x, Tensor) else next(t for t in NUMBERS if isinstance(x, t)))
-    return promoted(types)
+    pair = (*operands, *named.values())
+    known = any(named.keys() == {*names[len(operands) :]} for names in _NAMES)
+    if len(pair) != 2 or not known or not all(isinstance(x, (Tensor, *NUMBERS)) for x in pair):
+        raise TypeError(no_match("result_type", types_of(pair), _PAIRS))
+    return promoted([x._type if isinstance(x, Tensor) else next(t for t in NUMBERS if isinstance(x, t)) for x in pair])
 
 
 @composite()

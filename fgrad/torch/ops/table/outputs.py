@@ -138,6 +138,7 @@ SEARCHED: Output = exact(
 ONTO_ITSELF: Output = Output(memory=Memory.SAME)
 CAST_ONTO_ITSELF: Output = evolve(CAST, memory=Memory.SAME)
 COMPUTED_ONTO_ITSELF: Output = evolve(COMPUTED, memory=Memory.SAME)
+ONTO_ITSELF: Output = Output(memory=Memory.SAME)
 APART: Output = Output(memory=Memory.DISJOINT)
 OVER_INDICES: Output = Output(memory=Memory.OVER_INDICES)
 
@@ -229,4 +230,7 @@ def _check_memory(
     for k, x in enumerate(operands):
         if isinstance(x, Tensor) and x._storage is out._storage:
             is_index = k and memory is Memory.OVER_INDICES
-            (check_apart if disjoint and not is_index else check_partial_overlap)(out, x)
+            if disjoint and not is_index:
+                check_apart(out, x)
+            else:
+                check_partial_overlap(out, x, not elementwise)

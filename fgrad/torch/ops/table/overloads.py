@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from attrs import evolve, frozen
 
-from fgrad.mutable.context.torch_function.wrap import raw
+from fgrad.mutable.context.torch_function.wrap import binds, raw
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
@@ -21,6 +21,7 @@ from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,
     Array,
+    Binding,
     Fixed,
     RowOptions,
     Signature,
@@ -55,7 +56,7 @@ class Overload:
         """The operands and the static parameters of a call with positional arguments."""
         binding = self.signature.bindings.get(tuple(map(type, args)))
         if binding is not None:
-            return binding.operands(args), binding.params(args)
+            return (args, ()) if binding.whole else (binding.operands(args), binding.params(args))
         operands, params = self.signature.split(args)
         self.signature.learn(args, {}, operands, params)
         return operands, params
@@ -109,7 +110,7 @@ class _Resolver:
         arguments = (*args, *kwargs.values()) if kwargs else args
         binding = signature.bindings.get((*map(type, arguments), *kwargs))
         if binding is not None:
-            return self._choose(binding.values((*arguments, *binding.defaults)))
+            return self.bound(binding, arguments)
         values = signature.bind(args, kwargs)
         self._check_operands(values, len(args))
         for i in signature.statics:
@@ -117,6 +118,10 @@ class _Resolver:
         operands, params = ([values[i] for i in part] for part in (signature.operands, signature.statics))
         signature.learn(args, kwargs, operands, params)
         return self._choose(values)
+
+    def bound(self, binding: Binding, arguments: tuple[Any, ...]) -> Choice:
+        """The same for arguments that are bound."""
+        return self._choose(binding.values(arguments + binding.defaults))
 
     def _choose(self, values: Sequence[Any]) -> Choice:
         if self.check is not None:
@@ -193,6 +198,11 @@ def overloaded(
                 chosen, *arguments = resolver.resolve(args, kwargs)
                 return chosen(*arguments, out=out)
 
+            def bound(binding: Binding, args: tuple[Any, ...]) -> Any:
+                chosen, *arguments = resolver.bound(binding, args)
+                return chosen(*arguments)
+
+            binds(public, signature.bindings, bound)
             public.chooser = chooser  # type: ignore[attr-defined]
             return public
 
@@ -209,6 +219,11 @@ def overloaded(
                 chosen, *arguments = writer.resolve(args, kwargs)
                 return chosen.write(*arguments)
 
+            def bound(binding: Binding, args: tuple[Any, ...]) -> Any:
+                chosen, *arguments = writer.bound(binding, args)
+                return chosen.write(*arguments)
+
+            binds(twin, own_signature.bindings, bound)
             _enter(called + "_", twin, None, twin, function)
         return outer
 

@@ -53,8 +53,18 @@ else:
 
 _OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
 _CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
-#: NumPy's names for parameters, which PyTorch accepts, too
-_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+#: NumPy's names for parameters, which PyTorch accepts, too, and those that are different in PyTorch's overloads
+_OTHER_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+    **dict.fromkeys(("sections", "indices", "tensor_indices_or_sections"), "indices_or_sections"),
+    "element": "elements",
+    "test_element": "test_elements",
+}
 NUMBERS = (bool, int, float, complex)
 
 #: classes of which a signature accepts some values but not others
@@ -71,12 +81,14 @@ class Binding:
       defaults: the defaults of the omitted parameters, appended to the arguments.
       operands, params, values: from arguments and defaults to the operands, to the static parameters, and to all values
         in the order of the parameters.
+      whole: whether the arguments are the operands, and there is nothing else.
     """
 
     defaults: tuple[Any, ...]
     operands: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     values: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    whole: bool
 
 
 def _getter(indices: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -195,13 +207,12 @@ class Signature:
                 )
             values[i] = value
         for key, value in kwargs.items():
-            if key not in names:
-                key = "input" if key == "self" else _OTHER_NAMES.get(key, key)
-            if key not in names:
+            named = key if key in names else "input" if key == "self" else _OTHER_NAMES.get(key, key)
+            if named not in names:
                 raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
-            i = names.index(key)
+            i = names.index(named)
             if values[i] is not _EMPTY:
-                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+                raise TypeError(f"{self.name}() got multiple values for argument '{named}'")
             values[i] = value
         for i, value in enumerate(values):
             if value is _EMPTY:
@@ -236,7 +247,8 @@ class Signature:
         source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
         parts = self.operands, self.statics, range(len(source))
         getters = [_getter([source[i] for i in part]) for part in parts]
-        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters)
+        whole = len(passed) == len(self.names) and source == self.operands
+        self.bindings[(*map(type, values), *kwargs)] = Binding(tuple([bound[i] for i in omitted]), *getters, whole)
 
     def _is_typical(self, i: int, value: Any) -> bool:
         """Whether a parameter that accepts this value accepts all values of its class."""

@@ -25,6 +25,7 @@ from attrs import frozen
 
 from fgrad.deferred import Table
 from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.traits import Computing, Gradients, Writing
@@ -41,6 +42,7 @@ from fgrad.torch.ops.table.signature import (
     NUMBERS as NUMBERS,
     Array as Array,
     Arrays as Arrays,
+    Binding as Binding,
     Dims as Dims,
     Fixed as Fixed,
     Integer as Integer,
@@ -276,7 +278,7 @@ def composite(
 
 def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors whose arguments are bound as those of operations."""
-    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, Dims)]
+    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, Ints, Dims)]
     bindings = signature.bindings
     # PyTorch's Python functions do not accept ``out``
     accepts_out = "out" not in signature.names and not called.startswith("nn.functional.")
@@ -327,7 +329,7 @@ def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[...
 
 
 def _public(called: str, signature: Signature, op: Operation, array_function: Callable[..., Any]) -> Any:
-    bindings = signature.bindings
+    bindings, bound = signature.bindings, _bound_to(op, apply)
 
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None:
@@ -337,15 +339,27 @@ def _public(called: str, signature: Signature, op: Operation, array_function: Ca
         values = (*args, *kwargs.values()) if kwargs else args
         binding = bindings.get((*map(type, values), *kwargs))
         if binding is not None:
-            values += binding.defaults
-            return apply(op, binding.operands(values), binding.params(values))
+            return bound(binding, values)
         operands, params = signature.split(signature.bind(args, kwargs), len(args))
         signature.learn(args, kwargs, operands, params)
         return apply(op, operands, params)
 
+    binds(public, bindings, bound)
     _describe(public, called, array_function)
     public.operation = op  # type: ignore[attr-defined]
     return public
+
+
+def _bound_to(op: Operation, apply: Callable[..., Any]) -> Callable[[Binding, tuple[Any, ...]], Any]:
+    """The function that applies an operation to arguments that are bound."""
+
+    def bound(binding: Binding, values: tuple[Any, ...]) -> Any:
+        if binding.whole:
+            return apply(op, values)
+        values += binding.defaults
+        return apply(op, binding.operands(values), binding.params(values))
+
+    return bound
 
 
 def run_into(called: str, op: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
@@ -418,18 +432,18 @@ def _enter_twin(called: str, signature: Signature, op: Operation, function: bool
     name = called + "_"
     of_method = signature.of_method(name)
 
-    bindings = of_method.bindings
+    bindings, bound = of_method.bindings, _bound_to(op, apply_inplace)
 
     def twin(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
         binding = bindings.get((*map(type, values), *kwargs))
         if binding is not None:
-            values += binding.defaults
-            return apply_inplace(op, binding.operands(values), binding.params(values))
+            return bound(binding, values)
         operands, params = of_method.split(of_method.bind(args, kwargs), len(args))
         of_method.learn(args, kwargs, operands, params)
         return apply_inplace(op, operands, params)
 
+    binds(twin, bindings, bound)
     _describe(twin, name, None)
     enter_row(name, twin, op, twin, False, function)
 

@@ -9,7 +9,7 @@ from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
-from fgrad.mutable.operation.operation import node_of
+from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.operation.views import ViewOperation
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.tensor.tensor_type import tensor_type
@@ -105,17 +105,16 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return _reshape_inplace(self, _TRANSPOSE, (dim0, dim1))
 
 
-def _transpose_alias(name: str) -> Callable[..., Tensor]:
-    def exchanged(self: Tensor, dim0: int, dim1: int) -> Tensor:
-        return transpose_(self, dim0, dim1)
-
-    exchanged.__name__ = name
-    exchanged.__doc__ = "``transpose_`` by another name."
-    return composite(function=False)(exchanged)
+@composite(function=False)
+def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """``transpose_`` by another name."""
+    return transpose_(self, dim0, dim1)
 
 
-swapaxes_: Any = _transpose_alias("swapaxes_")
-swapdims_: Any = _transpose_alias("swapdims_")
+@composite(function=False)
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """``transpose_`` by another name."""
+    return transpose_(self, axis0, axis1)
 
 
 @composite(function=False)

@@ -17,8 +17,7 @@ from fgrad.torch.ops.creation.making import sizes_of, tensor_from_array
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.signature import spread_ints
+from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Dims, Ints, composite, operation
 from fgrad.torch.ops.views.joining import stack
 from fgrad.torch.ops.views.reshaping import check_vector, meshgrid, ordered_mask
@@ -46,13 +45,12 @@ def repeat(input: Array, repeats: Ints) -> Any:
 
 
 @composite()
-def tile(input: Any, *dims: Any) -> Tensor:
+def tile(input: Array, dims: Ints) -> Tensor:
     """The tensor repeated along its last axes.
 
     Source: `torch.tile <https://docs.pytorch.org/docs/stable/generated/torch.tile.html>`_.
     """
-    repeats = spread_ints(dims, "tile", "dims", 1)
-    return repeat(input, (1,) * (len(input._type.shape) - len(repeats)) + repeats)
+    return repeat(input, (1,) * (len(input._type.shape) - len(dims)) + dims)
 
 
 def _interleaved_indices(repeats: Tensor) -> Tensor:
@@ -67,9 +65,16 @@ def _interleaved_indices(repeats: Tensor) -> Tensor:
     return tensor_from_array(np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
 
 
+_REPEAT_INTERLEAVE = (
+    "Tensor input, Tensor repeats, int dim = None, *, int output_size = None",
+    "Tensor repeats, *, int output_size = None",
+    "Tensor input, int repeats, int dim = None, *, int output_size = None",
+)
+
+
 @composite(out=NOT_TAKEN)
 def repeat_interleave(
-    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Any = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Each element, or each slice along an axis, repeated in place.
 
@@ -81,7 +86,11 @@ def repeat_interleave(
     <https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html>`_.
     """
     if repeats is None:
-        return _interleaved_indices(input)
+        input, repeats = None, input
+    if repeats is None:
+        raise TypeError(no_match("repeat_interleave", "", _REPEAT_INTERLEAVE))
+    if input is None:
+        return _interleaved_indices(repeats)
     source = flatten(input) if dim is None else input
     axis = wrap_dim(0 if dim is None else dim, len(source._type.shape))
     size = source._type.shape[axis] if source._type.shape else 1

@@ -437,9 +437,9 @@ def expand_as(self: Array, other: Array) -> Tensor:
 
 
 @composite()
-def broadcast_to(input: Any, *size: Any) -> Tensor:
+def broadcast_to(input: Array, size: SpreadInts) -> Tensor:
     """``expand`` by another name."""
-    return expand(input, *size)
+    return expand(input, size)
 
 
 def _remaining_axes(sizes: Ints, dims: Ints | None) -> list[int]:

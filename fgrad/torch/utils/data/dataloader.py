@@ -23,37 +23,41 @@ _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 @define
-class _MapFetcher:
+class _MapDatasetFetcher:
     """Loads samples by their indices."""
 
     dataset: Any
-    loader: "DataLoader[Any]"
+    auto_collation: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
 
-    def __call__(self, index: Any) -> Any:
+    def fetch(self, index: Any) -> Any:
         dataset = self.dataset
-        if not self.loader._auto_collation:
-            return self.loader.collate_fn(dataset[index])
-        batch = batch_at_once(dataset, index) if self.loader.collate_fn is default_collate else None
+        if not self.auto_collation:
+            return self.collate_fn(dataset[index])
+        batch = batch_at_once(dataset, index) if self.collate_fn is default_collate else None
         if batch is not None:
             return batch
         if getattr(dataset, "__getitems__", None):
-            return self.loader.collate_fn(dataset.__getitems__(index))
-        return self.loader.collate_fn([dataset[i] for i in index])
+            return self.collate_fn(dataset.__getitems__(index))
+        return self.collate_fn([dataset[i] for i in index])
 
 
-class _IterableFetcher:
+class _IterableDatasetFetcher:
     """Loads the next samples, one for each index."""
 
-    def __init__(self, dataset: Any, loader: "DataLoader[Any]"):
+    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool):
         self.samples = iter(dataset)
-        self.loader = loader
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
         self.ended = False
 
-    def __call__(self, index: Any) -> Any:
+    def fetch(self, index: Any) -> Any:
         if self.ended:
             raise StopIteration
-        if not self.loader._auto_collation:
-            return self.loader.collate_fn(next(self.samples))
+        if not self.auto_collation:
+            return self.collate_fn(next(self.samples))
         batch = []
         for _ in index:
             try:
@@ -61,15 +65,40 @@ class _IterableFetcher:
             except StopIteration:
                 self.ended = True
                 break
-        if not batch or (self.loader.drop_last and len(batch) < len(index)):
+        if not batch or (self.drop_last and len(batch) < len(index)):
             raise StopIteration
-        return self.loader.collate_fn(batch)
+        return self.collate_fn(batch)
+
+
+class _DatasetKind:
+    """Whether the samples of a data set have indices."""
+
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> "_MapDatasetFetcher | _IterableDatasetFetcher":
+        """What loads the samples of a data set, or of a worker's copy, from its beginning."""
+        fetcher = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
+        return fetcher(dataset, auto_collation, collate_fn, drop_last)
+
+
+def _fetching(loader: Any) -> Callable[[Any], Callable[[Any], Any]]:
+    """What fetches samples from a data set as a loader says."""
+    kind, auto_collation = loader._dataset_kind, loader._auto_collation
+    collate_fn, drop_last = loader.collate_fn, loader.drop_last
+    return lambda dataset: _DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last).fetch
 
 
 class _BaseDataLoaderIter(Iterator[Any]):
-    """The batches of one pass through a loader's data."""
+    """The batches of one pass through a loader's data.
 
-    def __init__(self, loader: "DataLoader[Any]"):
+    Libraries have loaders of their own, with the attributes that PyTorch's iterators read.
+    """
+
+    def __init__(self, loader: Any):
         if loader.pin_memory:
             warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
@@ -84,7 +113,7 @@ class _BaseDataLoaderIter(Iterator[Any]):
     def _start(self) -> None:
         if self._loader.timeout:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
-        self._fetch = self._loader._begin(self._loader.dataset)
+        self._fetch = _fetching(self._loader)(self._loader.dataset)
 
     def _load(self) -> Any:
         return self._fetch(next(self._indices))
@@ -92,7 +121,7 @@ class _BaseDataLoaderIter(Iterator[Any]):
     def __next__(self) -> Any:
         batch = self._load()
         self._yielded += 1
-        expected = self._loader._claimed_length
+        expected = self._loader._IterableDataset_len_called
         if expected is not None and self._yielded > expected:
             text = (
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {expected}(when accessing "
@@ -115,9 +144,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """The batches of one pass, loaded by workers in turn; indices are drawn ahead, as in PyTorch."""
 
     def _start(self) -> None:
-        loader = self._loader
+        loader, begin = self._loader, _fetching(self._loader)
         self._workers = [
-            Worker(i, loader.num_workers, loader.dataset, self._base_seed, loader._begin, loader.worker_init_fn)
+            Worker(i, loader.num_workers, loader.dataset, self._base_seed, begin, loader.worker_init_fn)
             for i in range(loader.num_workers)
         ]
         self._assign_first()
@@ -233,8 +262,9 @@ class DataLoader(Generic[T_co]):
                 "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
                 f"num_workers={num_workers}"
             )
-        self._iterable = isinstance(dataset, IterableDataset)
-        if self._iterable:
+        iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind: int = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+        if iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         _check_sampling(batch_size, bool(shuffle), sampler, batch_sampler, drop_last)
         self.dataset = dataset
@@ -247,7 +277,7 @@ class DataLoader(Generic[T_co]):
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         if sampler is None:
-            sampler = repeat(None) if self._iterable else _order(dataset, shuffle, generator)
+            sampler = repeat(None) if iterable else _order(dataset, shuffle, generator)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None:
@@ -262,7 +292,7 @@ class DataLoader(Generic[T_co]):
         )
         self.persistent_workers = persistent_workers
         #: the claimed length of an iterable data set
-        self._claimed_length: int | None = None
+        self._IterableDataset_len_called: int | None = None
         self._iterator: _MultiProcessingDataLoaderIter | None = None
         self.__initialized = True
 
@@ -279,10 +309,6 @@ class DataLoader(Generic[T_co]):
     def _index_sampler(self) -> Any:
         return self.batch_sampler if self._auto_collation else self.sampler
 
-    def _begin(self, dataset: Any) -> Callable[[Any], Any]:
-        """The fetcher of a data set, or of a worker's copy, at its beginning."""
-        return _IterableFetcher(dataset, self) if self._iterable else _MapFetcher(dataset, self)
-
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
             return _BaseDataLoaderIter(self)
@@ -295,9 +321,9 @@ class DataLoader(Generic[T_co]):
         return self._iterator
 
     def __len__(self) -> int:
-        if not self._iterable:
+        if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
-        length = self._claimed_length = len(self.dataset)
+        length = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
