@@ -9,6 +9,7 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
+from fgrad.torch.distributions.utils import all_true
 from fgrad.torch.linalg import cholesky_ex, eigvalsh
 
 __all__ = [
@@ -405,7 +406,7 @@ class _Symmetric(_Square):
 
     def check(self, value: Tensor) -> Tensor:
         square = super().check(value)
-        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if bool(square.all()) else square
+        return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if all_true(square) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
@@ -413,7 +414,7 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        return eigvalsh(value).ge(0).all(-1) if bool(symmetric.all()) else symmetric
+        return eigvalsh(value).ge(0).all(-1) if all_true(symmetric) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
@@ -421,7 +422,7 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        return cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
+        return cholesky_ex(value).info.eq(0) if all_true(symmetric) else symmetric
 
 
 # -- their names -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.exp_family import ExponentialFamily
 from fgrad.torch.distributions.probabilities import Probabilities
-from fgrad.torch.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from fgrad.torch.distributions.utils import all_true, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from fgrad.torch.nn import functional
 
 
@@ -36,7 +36,7 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
     ) -> None:
         self._set_parameter(probs, logits)
         if probs is not None:
-            if validate_args is not None and not bool(self.arg_constraints["probs"].check(self.probs).all()):
+            if validate_args is not None and not all_true(self.arg_constraints["probs"].check(self.probs)):
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
         self._lims = lims

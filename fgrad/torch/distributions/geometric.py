@@ -9,7 +9,7 @@ from fgrad.torch import ops
 from fgrad.torch.distributions import constraints
 from fgrad.torch.distributions.distribution import Distribution
 from fgrad.torch.distributions.probabilities import Probabilities
-from fgrad.torch.distributions.utils import broadcast_all
+from fgrad.torch.distributions.utils import all_true, broadcast_all
 from fgrad.torch.nn import functional
 
 
@@ -29,7 +29,7 @@ class Geometric(Probabilities, Distribution):
         if self._validate_args and probs is not None:
             value = self.probs
             valid = value > 0
-            if not bool(valid.all()):
+            if not all_true(valid):
                 raise ValueError(
                     f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to be positive but found invalid values:\n{value.data[~valid]}"

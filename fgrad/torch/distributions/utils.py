@@ -7,6 +7,7 @@ from fgrad.mutable.context.modes import enable_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.limits import finfo
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch import ops
 from fgrad.torch.nn import functional
 from fgrad.torch.overrides import is_tensor_like
@@ -46,6 +47,12 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
     """Normal numbers of mean zero and deviation one."""
     return ops.normal(ops.zeros(shape, dtype=dtype, device=device), ops.ones(shape, dtype=dtype, device=device))
+
+
+def all_true(condition: Tensor) -> bool:
+    """Whether a condition holds for all elements, of every example under ``vmap``."""
+    known = elements(condition._value())
+    return bool(condition.all()) if known is None else bool(known.all())
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

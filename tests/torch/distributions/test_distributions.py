@@ -132,3 +132,19 @@ def test_errors_agree(case: Case) -> None:
     for call in calls:
         found, wanted = (shown(torch, lambda: call(torch)) for torch in (ours, theirs))
         same(found, wanted)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_arguments_are_checked_under_vmap(case: Case) -> None:
+    parameters, value = parameters_of(ours, case), value_of(ours, case)
+    wanted = case.make(ours, *parameters).log_prob(value)
+    found = ours.func.vmap(lambda v: case.make(ours, *parameters).log_prob(v))(ours.stack([value, value]))
+    ours.testing.assert_close(found, ours.stack([wanted, wanted]), equal_nan=True)
+
+
+def test_parameters_of_one_example_are_refused() -> None:
+    scales = ours.tensor([[1.0, 2.0], [1.0, -1.0]])
+    with pytest.raises(ValueError, match="scale"):
+        ours.func.vmap(lambda scale: ours.distributions.Normal(0.0, scale).log_prob(ours.ones(2)))(scales)
+    with pytest.raises(ValueError, match="support"):
+        ours.func.vmap(lambda value: ours.distributions.Exponential(1.0).log_prob(value))(scales)

@@ -190,6 +190,11 @@ SAMPLES: list[Sample] = [
     # factorisations
     *_numbered("linalg.cholesky", (P,), (PB,), (-P,), (-PB,), (A,), (HERMITIAN,)),
     Sample("linalg.cholesky", (P,), {"upper": True}, "upper"),
+    Sample(
+        "linalg.cholesky", (np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),), {"upper": True}, "minor"
+    ),
+    *[Sample("linalg.cholesky", (np.full((3, 3), x),), {}, str(x)) for x in (np.inf, np.nan)],
+    Sample("linalg.cholesky", (np.diag([np.inf, 1.0]),), {}, "infinite", order=0),
     *_numbered("linalg.cholesky_ex", (P,)),
     *_numbered("cholesky", (P,), (PB, True), (-P,)),
     *_numbered("linalg.qr", (A,), (B.swapaxes(1, 2).copy(),), (S,)),

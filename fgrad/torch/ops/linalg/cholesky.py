@@ -69,30 +69,37 @@ def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
     check_inexact("linalg.cholesky", input, half=True)
     check_lapack("cholesky_cpu", input)
     factor = _cholesky_factor(input, upper)
-    failed = jnp.any(lax.ne(lax.stop_gradient(factor), lax.stop_gradient(factor)), (-2, -1))
+    failed = jnp.any(~jnp.isfinite(lax.stop_gradient(factor)), (-2, -1))
     return factor, failed.astype(np.int32)
 
 
 def _failing_minor(matrix: np.ndarray) -> int:
-    """The order of the first leading minor that is not positive-definite."""
-    for k in range(1, len(matrix) + 1):
-        try:
-            np.linalg.cholesky(matrix[:k, :k])
-        except np.linalg.LinAlgError:
-            return k
-    return len(matrix)
+    """The order of the first leading minor that is not positive-definite, or 0, from the lower triangle."""
+    factor = np.tril(matrix)
+    with np.errstate(all="ignore"):
+        for k in range(len(factor)):
+            pivot = factor[k, k].real
+            if not pivot > 0:
+                return k + 1
+            factor[k + 1 :, k] /= np.sqrt(pivot)
+            factor[k + 1 :, k + 1 :] -= np.outer(factor[k + 1 :, k], factor[k + 1 :, k].conj())
+    return 0
 
 
-def _failing_minors(input: Tensor, info: Tensor) -> Tensor:
+def _failing_minors(input: Tensor, factor: Tensor, info: Tensor, upper: bool) -> Tensor:
     """LAPACK's codes for matrices that are not positive-definite."""
     value = info._value()
     if is_abstract(value) or not concrete(value).any():
         return info
     codes = concrete(value).copy()
-    values = concrete(input.detach()._value())
+    matrices, factors = (concrete(x.detach()._value()) for x in (input, factor))
+    if upper:
+        matrices = matrices.conj().swapaxes(-2, -1)
     for i in np.ndindex(codes.shape):
         if codes[i]:
-            codes[i] = _failing_minor(values[i])
+            # where rounding decides, the factorisation may have failed where this one did not
+            otherwise = len(matrices[i]) if np.isnan(factors[i]).any() else 0
+            codes[i] = _failing_minor(matrices[i]) or otherwise
     return tensor_from_array(codes, dtypes.int32)
 
 
@@ -104,7 +111,7 @@ def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) ->
     <https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky_ex.html>`_.
     """
     factor, info = apply(_linalg_cholesky_ex.operation, (A,), (upper,))
-    info = _failing_minors(A, info)
+    info = _failing_minors(A, factor, info, upper)
     if check_errors:
         _check_definite("linalg.cholesky", info)
     return return_types.linalg_cholesky_ex((factor, info))
@@ -157,5 +164,6 @@ def cholesky(input: Array, upper: bool = False) -> Tensor:
     """
     warn_once(_CHOLESKY, UserWarning)
     factor = _cholesky(input, upper)
-    _check_definite("cholesky", _failing_minors(input, factor.detach().isnan().any(-1).any(-1).to(dtypes.int32)))
+    failed = factor.detach().isfinite().logical_not().any(-1).any(-1).to(dtypes.int32)
+    _check_definite("cholesky", _failing_minors(input, factor, failed, upper))
     return factor
