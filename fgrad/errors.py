@@ -171,16 +171,6 @@ def undefined(name: str, reason: str) -> UndefinedDerivativeError:
     return UndefinedDerivativeError(f"The operation {name!r} cannot be differentiated here: {reason}")
 
 
-def no_forward_mode(name: str) -> UndefinedDerivativeError:
-    """A ``custom_vjp`` whose backward pass has no transpose."""
-    return undefined(
-        name,
-        "forward mode of a custom_vjp is its backward pass transposed, and this is not linear in the cotangents, or "
-        "loops a number of times that is known only when it runs. Ways out: reverse mode (fgrad.vjp, fgrad.jacrev); "
-        "fgrad.define_rule, which takes a jvp besides a vjp.",
-    )
-
-
 class UnrecordedError(TypeError):
     """A graph was run with an operation whose program was not recorded.
 

@@ -66,6 +66,16 @@ def _with_unused_inputs(
     return builder.finish(builder.splice(graph, read))
 
 
+def no_forward_mode(name: str) -> errors.UndefinedDerivativeError:
+    """A ``custom_vjp`` whose backward pass has no transpose."""
+    return errors.undefined(
+        name,
+        "forward mode of a custom_vjp is its backward pass transposed, and this is not linear in the cotangents, or "
+        "loops a number of times that is known only when it runs. Ways out: reverse mode (fgrad.vjp, fgrad.jacrev); "
+        "fgrad.define_rule, which takes a jvp besides a vjp.",
+    )
+
+
 class OnlyTransposed(Region):
     """The tangents of a ``custom_vjp`` whose backward pass has no transpose: they are transposed, but not computed.
 
@@ -76,7 +86,7 @@ class OnlyTransposed(Region):
     name = "only_transposed"
 
     def run(self, params: dict[str, Any], args: Sequence[Any]) -> Sequence[Any]:
-        raise errors.no_forward_mode(params["label"])
+        raise no_forward_mode(params["label"])
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         return params["out_types"]

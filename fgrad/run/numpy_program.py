@@ -173,7 +173,9 @@ class _Writer:
         lines = self._with_products_transposed(outputs)
         if len(lines) > 1 and any(line.elementwise_shape or isinstance(line.compute, np.ufunc) for line in lines):
             lines = in_blocks(lines, self.shapes, outputs)
-        large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
+        large: set[int] = set()
+        if self.largest >= FREED_SIZE:
+            large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
         run = _function(lines, self.known, len(graph.in_types), outputs, full, large)
         return NumpyProgram(run, self.excess, self.largest, None if full else _single(lines, graph, outputs))
 
@@ -315,7 +317,7 @@ def _function(
 
     Some outputs must still be broadcast to their ``full`` shapes.  ``large`` values are freed after their last use.
     """
-    freed = _last_uses(lines, outputs, large)
+    freed = _last_uses(lines, outputs, large) if large else {}
     scope: dict[str, Any] = {"asarray": np.asarray, "broadcast": _broadcast}
     scope |= {f"v{i}": value for i, value in known.items()}
     text = ["def run(values):"]

@@ -86,7 +86,7 @@ class Tape(Stager):
         if cached is None:
             names = []
             enclosing = scope
-            while enclosing is not None and enclosing[1] is not None:
+            while enclosing[1] is not None:
                 inner, outer = enclosing[0](), enclosing[1][0]()
                 names.append(next((n for n, m in outer.named_modules() if m is inner and n), type(inner).__name__))
                 enclosing = enclosing[1]

@@ -246,7 +246,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         return id(self)
 
     @property
-    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
         """The attributes that the user has set, to be read and written."""
         return UserAttributes(fields_of(self), FIELDS)
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
-from fgrad.graph.linear_regions import only_transposed
+from fgrad.graph.linear_regions import no_forward_mode, only_transposed
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
 from fgrad.jaxcore import ShapedArray, is_inexact
@@ -208,7 +208,7 @@ def _outputs(graph: Graph, which: Sequence[int]) -> Graph:
 def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
     n = op.params["num_consts"]
     if any(needs[:n]):
-        raise errors.no_forward_mode(op.params["label"])
+        raise no_forward_mode(op.params["label"])
     builder = PullbackBuilder(op, live)
     cotangents = map(builder.cotangent, range(len(op.out_types)))
     outs = builder.splice(op.params["backward"], [*builder.ins[:n], *cotangents])
@@ -216,7 +216,7 @@ def _transposed(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjo
 
 
 def _refused(op: Op, *_: Any) -> NoReturn:
-    raise errors.no_forward_mode(op.params["label"])
+    raise no_forward_mode(op.params["label"])
 
 
 RULES[only_transposed] = Region(adjoint=_transposed, tangents=_refused)

@@ -369,7 +369,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         memo[id(self)] = result
         if self._grad is not None:
             result._grad = copy.deepcopy(self._grad, memo)
-        result.__dict__.update(copy.deepcopy(dict(vars(self)), memo))
+        vars(result).update(copy.deepcopy(dict(vars(self)), memo))
     return result
 
 

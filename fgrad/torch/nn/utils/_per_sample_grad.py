@@ -49,14 +49,14 @@ class ExpandedWeight(Tensor):
 
     @staticmethod
     def of(parameter: Tensor, batch_size: int, loss_reduction: str) -> "ExpandedWeight":
-        weight = Tensor._make_subclass(ExpandedWeight, parameter, True)
+        weight = Tensor._make_subclass(ExpandedWeight, parameter, True)  # type: ignore[attr-defined]
         weight.copies = _Copies.apply(parameter, batch_size, batch_size if loss_reduction == "mean" else 1)
         return weight
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.__name__ == "__get__":  # its shape, its type, ...
-            return super().__torch_function__(func, types, args, kwargs or {})
+            return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[misc]
         if func not in _BY_EXAMPLE:
             raise RuntimeError(f"Expanded Weights encountered but cannot handle function {func.__name__}")
         batch = args[0]
@@ -120,7 +120,7 @@ def call_for_per_sample_grads(
     @functools.wraps(module.forward)
     def call(*args: Any, **kwargs: Any) -> Any:
         size = _batch_size((args, kwargs), 0 if batch_first else 1) if batch_size is None else batch_size
-        state = {
+        state: dict[str, Tensor] = {
             name: ExpandedWeight.of(value, size, loss_reduction) if value.requires_grad else value
             for name, value in module.named_parameters()
         }
