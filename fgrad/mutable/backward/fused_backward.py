@@ -5,8 +5,8 @@ Node by node, backward costs a program and a handful of Python calls per operati
 graph at every step.  So each structure is counted (the pull-backs in the order of the engine, their
 edges, the leaves), and beyond some count the pull-backs run as one program: from the saved arrays, the roots' gradients
 and the leaves' old ``.grad`` to their new one.  If NumPy runs the pull-backs, that is a NumPy program at first, which
-takes little to make; XLA, which fuses them, takes over as it does for any graph (NOTE [Rent or buy]).  If XLA runs them,
-the program is compiled once the engine has taken as long as that takes.
+takes little to make; XLA, which fuses them, takes over as for any graph (NOTE [Rent or buy]).  If XLA runs them, the
+program is compiled once the engine has taken as long as that takes.
 
 The user must not notice.  So it falls back to the engine whenever results could differ: hooks,
 ``retain_grad``, saved-tensor hooks, anomaly mode, ``create_graph``, ``inputs=``, nodes of custom Functions and writes
