@@ -90,7 +90,10 @@ def _of_bound(
     override: Override,
     called: Callable[[], Any] | None,
 ) -> Any:
-    """The wrapper of a function that ``binds``."""
+    """The wrapper of a function that ``binds``.
+
+    It handles errors itself, as ``_general`` does: what explains them looks at the frame that called the wrapper.
+    """
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
