@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import tree_util
+from jax import lax, tree_util
 
 from fgrad.graph.graph import Graph, unsourced
 from fgrad.graph.op import Op
@@ -309,6 +309,15 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     setattr(Tracer, name, method)
 
 
+#: the operators that are one primitive for two operands of one inexact type
+_PRIMITIVES: dict[Any, Callable[..., Any]] = {
+    operator.add: lax.add,
+    operator.sub: lax.sub,
+    operator.mul: lax.mul,
+    operator.truediv: lax.div,
+}
+
+
 def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Template | None:
     if key in _templates:
         return _templates[key]
@@ -316,6 +325,8 @@ def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Tem
         return _make(key, function, (_Typed(x.aval), other), {}, (_Typed(x.aval),))
     args = (other, x) if key[3] else (x, other)
     types = [typeof(y) for y in args]
+    if types[0] == types[1] and types[0].dtype.kind in "fc":
+        function = _PRIMITIVES.get(key[0], function)  # JAX's operator would trace a program of its own, to no end
     return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
 
 

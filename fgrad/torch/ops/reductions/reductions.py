@@ -15,6 +15,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.making import sizes_of
+from fgrad.torch.ops.table import direct
 from fgrad.torch.ops.table.broadcasting import inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
@@ -54,8 +55,7 @@ def _plain_sum(input: Any, axes: Ints, keepdim: bool = False) -> Any:
     """The sum over axes in the type of the elements; for booleans, whether any is true."""
     if input.dtype == np.bool_:
         return jnp.any(input, axes, keepdims=keepdim)
-    # without a type, JAX sums half precision in single and rounds once, as PyTorch does, but would widen integers
-    return jnp.sum(input, axes, dtype=None if is_half(input.dtype) else input.dtype, keepdims=keepdim)
+    return direct.total(input, axes, keepdim)
 
 
 def _sum_or_reshape(input: Any, axes: Ints, keepdim: bool) -> Any:
