@@ -1,7 +1,14 @@
-"""The windows of a gather or scatter as positions in the flattened operand."""
+"""The windows of a gather or scatter as positions in the flattened operand.
 
-from collections.abc import Sequence
+NOTE [Indices checked once]
+Indices are compared with the size of an axis for PyTorch's errors, again by the gather, and again by the scatter of its
+derivative.  An array that cannot be written stays below what it was found to be below, and so does each view of it. So
+the last such array is remembered.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -10,13 +17,27 @@ from fgrad.graph.op import Op
 _UNSIGNED = {np.dtype(f"int{bits}"): np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
 
+#: the last array that was below an end, and that end: see NOTE [Indices checked once]
+_last: tuple[Callable[[], Any], int] = lambda: None, 0
+
+
 def all_below(integers: np.ndarray, end: int) -> bool:
     """Whether all integers are in ``range(end)``."""
+    global _last
+    base = integers.base
+    whole = integers if base is None else base
+    known, below = _last
+    if known() is whole and below <= end and whole.dtype is integers.dtype:
+        return True
     if not integers.size:
         return True
     # as unsigned numbers, negative ones are large
     unsigned = _UNSIGNED.get(integers.dtype)
-    return bool(np.maximum.reduce(integers if unsigned is None else integers.view(unsigned), None) < end)
+    if not np.maximum.reduce(integers if unsigned is None else integers.view(unsigned), None) < end:
+        return False
+    if integers.__class__ is np.ndarray and not integers.flags.writeable and base is None:
+        _last = ref(integers), end
+    return True
 
 
 class Windows:
@@ -60,7 +81,7 @@ class Windows:
     def positions(self, indices: Any) -> tuple[Any, Any]:
         """The positions, with windows clamped to the array, and which windows lay inside, None if all did."""
         inside: Any = None
-        first: Any = 0
+        first: Any = None
         # column by column, since NumPy is slow along short axes
         for k, (last, step) in enumerate(self.columns):
             column = indices[..., k]
@@ -70,9 +91,23 @@ class Windows:
                 inside = same if inside is None else inside & same
                 column = clamped
             column = column.astype(np.intp, copy=False)
-            first = first + (column if step == 1 else column * step)
+            if step != 1:
+                column = column * step
+            first = column if first is None else first + column
         inside = None if inside is None else inside.reshape(self.start_shape)
         return first.reshape(self.start_shape) + self.offsets, inside
+
+
+def gathered_axis(op: Op) -> int | None:
+    """The axis of which a gather reads whole slices, as ``take`` does; None if it reads anything else."""
+    numbers, sizes = op.params["dimension_numbers"], op.params["slice_sizes"]
+    shape, rank = op.in_types[0].shape, op.out_types[0].ndim
+    if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims:
+        return None
+    (axis,) = numbers.start_index_map
+    whole = sizes == (*shape[:axis], 1, *shape[axis + 1 :]) and numbers.collapsed_slice_dims == (axis,)
+    places = (*range(axis), *range(rank - len(shape) + axis + 1, rank))
+    return axis if whole and numbers.offset_dims == places else None
 
 
 def gather_windows(op: Op) -> Windows | None:

@@ -70,7 +70,9 @@ np.empty(FREED, np.uint8)
 
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
     """A graph as a function of NumPy arrays; None if an operation has no kernel, or NumPy would take too long."""
-    graph = _with_calls_inlined(graph)
+    called, graph = graph, _with_calls_inlined(graph)
+    if called.nodes and not graph.nodes:
+        return _selection(graph)
     if not graph.nodes or len(graph.nodes) > LONGEST or not _is_supported(graph):
         return None
     writer = _Writer(graph)

@@ -47,6 +47,7 @@ from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, planned_graph,
 from fgrad.mutable.operation.traits import COMPUTING, GRADIENTS, WRITING, Computing, Gradients, Writing
 from fgrad.mutable.ports import LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
+from fgrad.mutable.tensor.exported import Fixed
 from fgrad.mutable.tensor.node import named
 from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import save
@@ -319,7 +320,11 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     for x in operands:
         if isinstance(x, Tensor):
             storage = x._storage
-            if storage.__class__ is not Storage or x._geometry is not None or storage.strides is not None:
+            if (
+                (storage.__class__ is not Storage and storage.__class__ is not Fixed)
+                or x._geometry is not None
+                or storage.strides is not None
+            ):
                 return apply_in_general(operation, operands, params)
             types.append(x._type)
             value = storage.array

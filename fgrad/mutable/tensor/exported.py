@@ -20,7 +20,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, memory_order
@@ -58,11 +58,11 @@ class Memory:
     lent: bool = False
     #: an object whose existence makes the memory count as held by others
     witness: Any = None
-    #: of the first byte
-    address: int = field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.address = self.bytes.__array_interface__["data"][0]
+    @property
+    def address(self) -> int:
+        """The address of the first byte."""
+        return self.bytes.__array_interface__["data"][0]
 
     def is_held(self) -> bool:
         """Whether others may hold the memory."""

@@ -14,6 +14,7 @@ TABLE.defer(
             *("cholesky", "eigh", "geqrf", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd"),
             "triangular_solve",
         ),
+        "fourier": ("fft",),
         "products": ("dot_general",),
         "windows": (
             *("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum", "select_and_scatter_add"),

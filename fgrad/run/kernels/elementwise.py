@@ -70,9 +70,12 @@ def _all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
 
 def _function(compute: Compute, dtype: np.dtype, excess: float = FUNCTION) -> Entry:
     """A function whose last bits may differ; XLA flushes its results, but not always its operands."""
-    compute = _in_parts(compute)
-    kernel = Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
+    kernel = _function_kernel(_in_parts(compute), excess)
     return lambda op: kernel if all(t.dtype == dtype for t in op.in_types) else None
+
+
+def _function_kernel(compute: Compute, excess: float = FUNCTION) -> Kernel:
+    return Kernel(compute, lambda *xs: flushed(compute(*xs)), excess, elementwise=True, exact=False)
 
 
 def _in_parts(function: Compute) -> Compute:
@@ -116,7 +119,16 @@ def _by_double(function: Compute, excess: float = FUNCTION) -> Entry:
 
 def _by_size(few: Compute, many: Compute, from_size: int = 1 << 9) -> Entry:
     """A function of single-precision numbers, computed in another way from this many numbers on."""
-    return _function(lambda x: (few if x.size < from_size else many)(x), _SINGLE)
+    of_few, of_many, in_parts = [_function_kernel(f) for f in (few, many, _in_parts(many))]
+
+    def entry(op: Op) -> Kernel | None:
+        if not _all_in(frozenset((_SINGLE,)), op):
+            return None
+        size = op.in_types[0].size
+        # a ufunc itself is called sooner, and may write to a buffer
+        return of_few if size < from_size else of_many if size < 2 * FUNCTION_PART else in_parts
+
+    return entry
 
 
 def _of_scipy(name: str) -> Compute:
@@ -218,6 +230,9 @@ def _round(op: Op) -> Kernel | None:
 
 def _convert(op: Op) -> Kernel | None:
     old, new = op.in_types[0].dtype, op.out_types[0].dtype
+    if old in FLOATS and new.kind == "c":
+        to_complex = methodcaller("astype", new)
+        return Kernel(to_complex, to_complex, MOVED, elementwise=True, exact=False)
     if old not in ORDERED or new not in ORDERED:
         return None
     if old in FLOATS and new in INTEGERS:
@@ -246,7 +261,9 @@ def _select(op: Op) -> Kernel | None:
         return same(lambda which, only: only[...], MOVED)
     if which.dtype != BOOL or len(cases) != 2:
         return None
-    bits = f"int{8 * cases[0].dtype.itemsize}" if cases[0].dtype in ORDERED else ""
+    if cases[0].dtype not in ORDERED or op.out_types[0].size < _MANY:
+        return same(lambda which, no, yes: np.where(which, yes, no), MOVED, elementwise=True)
+    bits = f"int{8 * cases[0].dtype.itemsize}"
     return same(lambda which, no, yes: _chosen(which, no, yes, bits), MOVED, elementwise=True)
 
 
@@ -257,7 +274,7 @@ _MANY = 1 << 12
 
 
 def _chosen(which: Any, no: Any, yes: Any, bits: str) -> Any:
-    if which.size < _MANY or not bits:
+    if which.size < _MANY:
         return np.where(which, yes, no)
     dtype, no, yes = no.dtype, no.view(bits), yes.view(bits)
     return (no ^ ((yes ^ no) & -which.astype(bits))).view(dtype)

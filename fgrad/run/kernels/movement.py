@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.op import Op
-from fgrad.run.flat_indices import gather_windows, scatter_windows
+from fgrad.run.flat_indices import gather_windows, gathered_axis, scatter_windows
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -144,13 +144,14 @@ def _iota(op: Op) -> Compute | None:
 
 def _window(sizes: Sequence[int], shape: Sequence[int]) -> Callable[..., tuple[slice, ...]]:
     """From start indices to the slices of a window, moved inside an array of this shape as JAX does."""
-    axes = [(size, n - size) for size, n in zip(sizes, shape, strict=True)]
+    whole = tuple([slice(0, n) for n in shape])
+    movable = [(axis, size, n - size) for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size != n]
 
     def window(starts: Sequence[Any]) -> tuple[slice, ...]:
-        slices = []
-        for start, (size, last) in zip(starts, axes, strict=True):
-            first = min(max(int(start), 0), last)
-            slices.append(slice(first, first + size))
+        slices = [*whole]
+        for axis, size, last in movable:
+            first = min(max(int(starts[axis]), 0), last)
+            slices[axis] = slice(first, first + size)
         return tuple(slices)
 
     return window
@@ -182,6 +183,9 @@ def _gather(op: Op) -> Compute | None:
     dtype, windows = op.out_types[0].dtype, gather_windows(op)
     if windows is None:
         return None
+    if not fills and (axis := gathered_axis(op)) is not None:
+        # also indices that are promised to lie inside are clamped by XLA
+        return lambda x, indices: x.take(indices[..., 0], axis, mode="clip")
     if fills and fill is None:
         fill = _fill_value(dtype)
 

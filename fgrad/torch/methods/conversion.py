@@ -8,9 +8,9 @@ import numpy as np
 from attrs import evolve
 
 from fgrad.graph.source import here
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.warning import first_time, warn
-from fgrad.mutable.tensor.exported import window
+from fgrad.mutable.tensor.exported import Shared, window
 from fgrad.mutable.tensor.origin import Read, left
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
@@ -91,6 +91,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._type.dtype is dtypes.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
+    if self._storage.__class__ is Shared and self._type.numel and not (geometry.conj or geometry.neg or unusual.on):
+        # the array that the storage holds need not be compared with the memory: nobody reads it here
+        return window(self._storage, geometry)
     value = self._value()
     if is_abstract(value):
         elements = concrete(value)

@@ -29,6 +29,8 @@ def tensor_from_array(array: np.ndarray, dtype: Dtype, device: Any = None, requi
 def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
     """A number or an array converted to an element type."""
     array = np.asarray(value)
+    if array.dtype is dtype.numpy:
+        return array
     if array.dtype.kind == "c" and not dtype.is_complex and dtype.numpy != np.bool_:
         array = np.real(array)
     with np.errstate(all="ignore"):
@@ -114,7 +116,7 @@ def fill_number(function: str, value: Any) -> Any:
     """A fill value, which may be a 0-d tensor, as a number."""
     if isinstance(value, Tensor) and not value._type.shape and not is_tracked(value):
         return value.item()
-    if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+    if value.__class__ is not float and not isinstance(value, bool | int | float | complex | np.number | np.bool_):
         raise TypeError(f"{function}(): argument 'fill_value' (position 2) must be Number, not {type_name(value)}")
     return value
 
@@ -138,6 +140,8 @@ def filled(
 
 def inferred_dtype(value: Any) -> Dtype:
     """The element type of a Python number."""
+    if value.__class__ is float:
+        return get_default_dtype()
     if isinstance(value, bool | np.bool_):
         return dtypes.bool_
     if isinstance(value, int | np.integer):

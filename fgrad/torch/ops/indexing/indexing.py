@@ -33,8 +33,8 @@ _BYTE_INDEX = "indexing with dtype torch.uint8 is now deprecated, please use a d
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-#: for each item of an index: None for a full slice, "index" for an index tensor; for a mask the number of its true
-#: elements, or "mask" if a single value is written to all of them
+#: for each item of an index: None for a full slice, "index" for an index tensor, "position" for one without negative
+#: numbers; for a mask the number of its true elements, or "mask" if a single value is written to all of them
 Spec = tuple[int | str | None, ...]
 
 
@@ -59,7 +59,7 @@ def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, t
             items.append(_nonzero(index, item))
             sizes.append(math.prod([next(shape) for _ in index.shape]))
     merged = lax.reshape(array, (*sizes, *shape))
-    return merged, tuple(items), any(isinstance(item, str) for item in spec)
+    return merged, tuple(items), "index" in spec
 
 
 def _nonzero(mask: Any, count: int) -> Any:
@@ -192,7 +192,7 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
             if axis >= len(shape):
                 raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
             bounded.append((index, len(sizes), shape[axis]))
-            spec.append("index")
+            spec.append("position")
             sizes.append(index._type.shape)
             axis += 1
     if axis > len(shape):
@@ -206,9 +206,12 @@ def _prepared(tensor: Tensor, indices: Sequence[Tensor | None]) -> tuple[Spec, l
         ) from None
     if count and not all(size for _, _, size in bounded):
         raise IndexError("index is out of bounds for dimension with size 0")
+    signed = False
     if count and tensor._type.numel:
         for index, position, size in bounded:
-            _check_bounds(index, position, size)
+            signed = _check_bounds(index, position, size) or signed
+    if signed:
+        spec = ["index" if item == "position" else item for item in spec]
     return tuple(spec), [index for index in indices if index is not None]
 
 
@@ -225,14 +228,18 @@ def _check_mask(mask: Tensor, shape: Sequence[int], axis: int) -> None:
             )
 
 
-def _check_bounds(index: Tensor, axis: int, size: int) -> None:
+def _check_bounds(index: Tensor, axis: int, size: int) -> bool:
+    """Raise PyTorch's error for an index beyond an axis; return whether some may be negative."""
     values = elements(index._value())
-    if values is None or not values.size or all_below(values, size):
-        return
+    if values is None:
+        return True
+    if not values.size or all_below(values, size):
+        return False
     low, high = int(values.min()), int(values.max())
     if low < -size or high >= size:
         bad = next(int(i) for i in values.reshape(-1) if not -size <= i < size)
         raise IndexError(f"index {bad} is out of bounds for dimension {axis} with size {size}")
+    return True
 
 
 def index_tensors(tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:

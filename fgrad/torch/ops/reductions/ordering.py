@@ -406,15 +406,14 @@ def unique(
     axis = None if dim is None else wrap_dim(dim, values.ndim)
     # NumPy does not sort NaNs last for types that are not its own
     comparable = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
-    distinct, inverse, counts = np.unique(
-        comparable, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    found = np.unique(
+        comparable, return_inverse=return_inverse, return_counts=return_counts, axis=axis, equal_nan=False
     )
-    distinct = distinct.astype(values.dtype)
-    inverse = inverse.reshape(values.shape if axis is None else -1)
+    distinct, *extras = found if isinstance(found, tuple) else (found,)
+    inverse = extras.pop(0).reshape(values.shape if axis is None else -1) if return_inverse else None
+    counts = extras.pop(0) if return_counts else None
     operation = _UNIQUE if dim is None else _UNIQUE_DIM
-    return _unique_results(
-        operation, input, distinct, inverse if return_inverse else None, counts if return_counts else None
-    )
+    return _unique_results(operation, input, distinct.astype(values.dtype), inverse, counts)
 
 
 @composite(dispatch=IN_PYTHON, out=NOT_TAKEN)

@@ -57,8 +57,11 @@ class Overload:
         binding = self.signature.bindings.get(tuple(map(type, args)))
         if binding is not None:
             return (args, ()) if binding.whole else (binding.operands(args), binding.params(args))
+        return self.signature.remembered(args, self._learnt)
+
+    def _learnt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
         operands, params = self.signature.split(args)
-        self.signature.learn(args, {}, operands, params)
+        self.signature.learn(args, kwargs, operands, params)
         return operands, params
 
 

@@ -69,8 +69,9 @@ NUMBERS = (bool, int, float, complex)
 
 #: classes of which a signature accepts some values but not others
 _MIXED: frozenset[type] = frozenset((Size, slice, np.ndarray))
-#: the most bindings that a signature remembers
-MAX_BINDINGS = 1 << 10
+#: the most bindings that a signature remembers: by the classes of arguments, and by integers
+MAX_BINDINGS, MAX_REMEMBERED = 1 << 10, 1 << 12
+_INTEGER = frozenset((int,))
 
 
 @frozen(eq=False)
@@ -132,6 +133,7 @@ class Signature:
         "checked",
         "former",
         "bindings",
+        "by_integers",
     )
 
     def __init__(self, name: str, function: Callable[..., Any], first: int = 1, former: Sequence[str] = ()):
@@ -161,6 +163,8 @@ class Signature:
         self.former: list[list[str]] = [order.split(", ") for order in former]
         #: the bindings that ``learn`` has stored, by the classes of the arguments and the names of keyword arguments
         self.bindings: dict[tuple[Any, ...], Binding] = {}
+        #: the operands but the first, and the parameters, of calls with a tensor, integers and tuples of these
+        self.by_integers: dict[tuple[Any, ...], tuple[list[Any], tuple[Any, ...]]] = {}
 
     def only_integers(self) -> int | None:
         """The position of integers that are the only argument but the tensor."""
@@ -173,6 +177,7 @@ class Signature:
             setattr(method, slot, getattr(self, slot))
         method.name = name or self.name
         method.first = 0
+        method.by_integers = {}
         method.only = method.only_integers()
         this = self.names[:1]
         method.former = [this + [parameter for parameter in order if parameter not in this] for order in self.former]
@@ -300,6 +305,27 @@ class Signature:
         return operands, tuple(
             [x if x.__class__ is kinds[i] else self.static(i, x, count) for i in self.statics for x in (values[i],)]
         )
+
+    def remembered(
+        self,
+        args: tuple[Any, ...],
+        split: Callable[[tuple[Any, ...], dict[str, Any]], tuple[Sequence[Any], tuple[Any, ...]]],
+    ) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        """What ``split`` returns for arguments, remembered if these are a tensor, integers and tuples of integers."""
+        rest, plainly = args[1:], bool(args) and isinstance(args[0], Tensor)
+        for x in rest:
+            # equal ones must be alike: True is no integer here
+            kind = x.__class__
+            if kind is not int and not ((kind is tuple or kind is Size) and _INTEGER.issuperset(map(type, x))):
+                plainly = False
+                break
+        known = self.by_integers.get(rest) if plainly else None
+        if known is not None:
+            return [args[0], *known[0]], known[1]
+        operands, params = split(args, {})
+        if plainly and operands and operands[0] is args[0] and len(self.by_integers) < MAX_REMEMBERED:
+            self.by_integers[rest] = [*operands[1:]], params
+        return operands, params
 
     def spread(self, values: Sequence[Any], count: int | None = None) -> list[Any]:
         """The operands, with sequences of tensors unpacked."""

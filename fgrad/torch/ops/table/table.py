@@ -32,6 +32,7 @@ from fgrad.mutable.operation.traits import Computing, Gradients, Writing
 from fgrad.mutable.operation.views import GEOMETRIES_KEPT, ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.types.size import Size
 from fgrad.mutable.write.copying import write_out
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import return_types
@@ -87,6 +88,7 @@ class Entry:
 
 TABLE: Table[Entry] = Table()
 _INTEGERS = frozenset((int,))
+_SEQUENCES = frozenset((tuple, Size))
 
 
 def enter_row(
@@ -224,12 +226,13 @@ def view(
         )
 
         def public_of(signature: Signature) -> Callable[..., Any]:
-            #: the bindings of calls with a tensor and integers, as most calls of views are
-            bound_integers: dict[tuple[int, ...], tuple[list[Any], tuple[Any, ...]]] = {}
+            #: the bindings of calls with a tensor and integers or one tuple of these, as most calls of views are
+            bound_integers: dict[tuple[Any, ...], tuple[list[Any], tuple[Any, ...]]] = {}
 
             def public(*args: Any, **kwargs: Any) -> Any:
                 tensor, rest = args[0] if args else None, args[1:]
-                plainly = not kwargs and isinstance(tensor, Tensor) and _INTEGERS.issuperset(map(type, rest))
+                integers = rest[0] if len(rest) == 1 and rest[0].__class__ in _SEQUENCES else rest
+                plainly = not kwargs and isinstance(tensor, Tensor) and _INTEGERS.issuperset(map(type, integers))
                 binding = bound_integers.get(rest) if plainly else None
                 if binding is not None:
                     return apply_view(op, [tensor, *binding[0]], binding[1])
@@ -331,6 +334,11 @@ def _by_name(function: Callable[..., Any], signature: Signature) -> Callable[...
 def _public(called: str, signature: Signature, op: Operation, array_function: Callable[..., Any]) -> Any:
     bindings, bound = signature.bindings, _bound_to(op, apply)
 
+    def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        operands, params = signature.split(signature.bind(args, kwargs), len(args))
+        signature.learn(args, kwargs, operands, params)
+        return operands, params
+
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None:
             kwargs = with_dtype_of(out, called, _output(called), kwargs)
@@ -340,8 +348,7 @@ def _public(called: str, signature: Signature, op: Operation, array_function: Ca
         binding = bindings.get((*map(type, values), *kwargs))
         if binding is not None:
             return bound(binding, values)
-        operands, params = signature.split(signature.bind(args, kwargs), len(args))
-        signature.learn(args, kwargs, operands, params)
+        operands, params = signature.remembered(args, split) if args[1:] and not kwargs else split(args, kwargs)
         return apply(op, operands, params)
 
     binds(public, bindings, bound)
