@@ -202,6 +202,12 @@ def _linear_solve(params: dict[str, Any], operands: Types) -> None:
         at += n
 
 
+def _only_transposed(params: dict[str, Any], operands: Types) -> None:
+    n = _count("num_consts", params["num_consts"], min(len(operands), len(params["backward"].in_types)))
+    fits("backward input", params["backward"].in_types[:n], operands[:n])
+    fits("backward output", params["backward"].out_types, operands[n:])
+
+
 #: the calls whose rules are graphs, which a file holds
 WITH_RULES = ("custom_jvp", "custom_vjp", "linear_call")
 
@@ -236,6 +242,7 @@ def check_rule(op: Op, rule: Any) -> None:
 FITS: dict[str, Callable[[dict[str, Any], Types], None]] = {
     "scan": _scan, "cond": _cond, "while": _while, "custom_jvp": _custom, "custom_vjp": _custom, "remat": _body,
     "custom_vmap": _call, "custom_linear_solve": _linear_solve, "linear_call": _custom,
+    "only_transposed": _only_transposed,
 }  # fmt: skip
 
 

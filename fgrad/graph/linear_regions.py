@@ -80,7 +80,7 @@ class OnlyTransposed(Region):
     """The tangents of a ``custom_vjp`` whose backward pass has no transpose: they are transposed, but not computed.
 
     Parameters: ``label``, the name of the function; ``backward``, from residuals and cotangents of the results to those
-    of the linear inputs; ``num_consts``: how many inputs come before these; ``out_types``.
+    of the linear inputs; ``num_consts``: how many inputs come before these.  A tangent has its cotangent's type.
     """
 
     name = "only_transposed"
@@ -89,7 +89,7 @@ class OnlyTransposed(Region):
         raise no_forward_mode(params["label"])
 
     def infer(self, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
-        return params["out_types"]
+        return params["backward"].in_types[params["num_consts"] :]
 
 
 class LinearCall(CallRegion):

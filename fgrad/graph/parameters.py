@@ -269,6 +269,7 @@ _REGION_SCHEMAS: dict[str, dict[str, Kind]] = {
     },
     "custom_vjp": {"call": GRAPH, "label": TEXT, "num_consts": COUNT, "rule": RULE},
     "linear_call": {"call": GRAPH, "num_consts": COUNT, "rule": RULE},
+    "only_transposed": {"backward": GRAPH, "label": TEXT, "num_consts": COUNT},
     "opaque": {"count": COUNT, "of": TEXT},
     "remat": {
         "barrier": optional(FLAG), "body": GRAPH,

@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
-from fgrad.graph.linear_regions import LinearCall, LinearSolve
+from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
 from fgrad.jaxcore import ShapedArray, bind_remat, is_inexact, strong, varying_axes, zero_tangent
 
@@ -414,5 +414,8 @@ python_call: PythonCall = PythonCall()
 #: those that may stand in files
 REGIONS: dict[str, Region] = {
     region.name: region
-    for region in (scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, opaque)
-}
+    for region in (
+        scan, cond, while_, custom_jvp, custom_vjp, custom_vmap, remat, linear_solve, linear_call, only_transposed,
+        opaque,
+    )
+}  # fmt: skip

@@ -23,6 +23,7 @@ from fgrad.graph.op import intern
 from fgrad.graph.saving import dump, load, read
 from fgrad.graph.text import render
 from fgrad.jaxcore import all_primitives, primitive
+from fgrad.passes.vjp import transpose
 from tests.graph.programs import PROGRAMS, graph_of, itself, random_graphs
 from tests.graph.test_text import chain
 from tests.rules import samples_arithmetic, samples_convolution, samples_indexing, samples_products, samples_windows
@@ -330,6 +331,23 @@ def test_bodies_must_fit():
         op["params"]["num_carry"] = 0
 
     bad(altered(SCAN, change))
+
+
+def test_tangents_that_are_only_transposed():
+    f = fgrad.custom_vjp(jnp.sin)
+    # not linear in the cotangent, so that forward mode cannot be had from it
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (jnp.sin(ct) * x,))
+    point = jnp.array([0.5, 1.0, 2.0])
+    graph = graph_of(lambda x, t: fgrad.jvp(f, (x,), (t,))[1], point, point)
+    back, _ = transpose(round_trip(graph), [1], [0])
+    (got,) = evaluate(back, [point, point])
+    np.testing.assert_allclose(got, np.sin(point) * point, rtol=1e-6)
+
+    def change(document):
+        (op,) = [op for op in document["ops"] if op["name"] == "only_transposed"]
+        op["params"]["num_consts"] -= 1
+
+    bad(altered(saved(graph), change), "only_transposed")
 
 
 def test_a_rule_must_fit_its_call():

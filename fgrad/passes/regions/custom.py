@@ -191,7 +191,7 @@ def _vjp_tangents(op: Op, live: tuple[bool, ...]) -> Local:
     except (errors.NotLinearError, errors.ReverseWhileError):
         params = {
             "label": op.params["label"], "backward": _outputs(reverse.backward, [r for _, r in ins]),
-            "num_consts": n + m + num_res, "out_types": tuple([tangent_type(op.out_types[k]) for k in moved]),
+            "num_consts": n + m + num_res,
         }  # fmt: skip
         first = builder.emit(intern(only_transposed, params, [builder.types[i] for i in args]), tuple(args))
         return builder.pushed(outs[:m], {k: first + i for i, k in enumerate(moved)})
