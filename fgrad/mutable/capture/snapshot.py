@@ -25,6 +25,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from fgrad.mutable.capture.libraries import is_foreign, is_library_or_stdlib, is_without_state
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
 from fgrad.mutable.tensor.attributes import fields_of
@@ -33,21 +34,6 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 
 #: larger containers are not walked: they hold data, not state
 LARGEST = 10_000
-#: packages whose objects hold none of the user's tensors
-WITHOUT_STATE = (
-    "builtins",
-    "jax",
-    "jaxlib",
-    "numpy",
-    "threading",
-    "fgrad.mutable",
-    "fgrad.graph",
-    "fgrad.run",
-    "logging",
-)
-#: what the modules of this layer call themselves; the second, where it stands in for PyTorch
-_OWN = frozenset(("fgrad", "torch"))
-_WITHOUT_STATE = tuple([f"{module}." for module in WITHOUT_STATE])
 
 
 @frozen
@@ -143,7 +129,7 @@ class Snapshot:
         if name.startswith("__") and name.endswith("__"):
             is_used = id(cls) in self.instantiable if name in _CONSTRUCTORS else name not in _IGNORED
             return is_used and isinstance(_function_of(value), FunctionType)
-        return any(name in vars(base) for base in cls.__mro__ if _is_library_or_stdlib(base.__module__))
+        return any(name in vars(base) for base in cls.__mro__ if is_foreign(base.__module__))
 
     def _user_classes(self, cls: type) -> list[type]:
         """Those of a class and its bases that are the user's."""
@@ -151,7 +137,7 @@ class Snapshot:
         if cached is None:
             cached = self._user_bases[id(cls)] = (
                 cls,
-                [base for base in cls.__mro__ if not _is_library_or_stdlib(base.__module__)],
+                [base for base in cls.__mro__ if not is_foreign(base.__module__)],
             )
         return cached[1]
 
@@ -207,9 +193,7 @@ class Snapshot:
             return [*items, *self.attributes(value, location)] if user_classes else items
         if isinstance(value, FunctionType):
             self.note_variables(value)
-            attributes = (
-                self.attributes(value, location) if vars(value) and not is_without_state(value.__module__) else []
-            )
+            attributes = self.attributes(value, location) if vars(value) and not is_foreign(value.__module__) else []
             return [*roots_of(value), *attributes]
         if isinstance(value, MethodType):
             self.note_variables(value)
@@ -273,13 +257,14 @@ class Snapshot:
         variables += [
             (parts, part) for part in ("__code__", "__defaults__", "__kwdefaults__") if parts[part] is not None
         ]
-        mentions = Mentions.of(function.__code__)
-        self.read |= mentions.read
-        self.called |= mentions.called
-        variables += [(function.__globals__, name) for name in mentions.names]
-        for _, module in _user_modules(function):
-            namespace = vars(module)
-            variables += [(namespace, name) for name in mentions.names if name in namespace]
+        if not _is_foreign(function):
+            mentions = Mentions.of(function.__code__)
+            self.read |= mentions.read
+            self.called |= mentions.called
+            variables += [(function.__globals__, name) for name in mentions.names]
+            for _, module in _user_modules(function):
+                namespace = vars(module)
+                variables += [(namespace, name) for name in mentions.names if name in namespace]
         for scope, name in variables:
             value = scope.get(name, MISSING)
             if value is not MISSING and not isinstance(value, ModuleType):
@@ -336,11 +321,6 @@ def is_unchanged(container: Any, before: Any) -> bool:
     return all(a is b for a, b in zip(container, before, strict=True))
 
 
-def is_without_state(module: str | None) -> bool:
-    """Whether the objects of a module's classes hold nothing of the user's."""
-    return module is None or f"{module}.".startswith(_WITHOUT_STATE)
-
-
 def roots_of(function: Any) -> list[tuple[Location, Any]]:
     """What a function can reach by name: its closure, the globals it mentions, its defaults, and ``self``."""
     if isinstance(function, MethodType):
@@ -356,16 +336,22 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
                 roots.append((Location(name, (name,)), cell.cell_contents))
         except ValueError:  # not bound yet
             continue
-    scope, names = function.__globals__, Mentions.of(function.__code__).names
-    variables = [(name, scope[name]) for name in names if name in scope]
-    roots += [(Location(name, (name,)), value) for name, value in variables if not isinstance(value, ModuleType)]
-    for path, module in _user_modules(function):
-        namespace = vars(module)
-        roots += [(Location(f"{path}.{k}", (path, k)), namespace[k]) for k in names if k in namespace]
+    if not _is_foreign(function):
+        scope, names = function.__globals__, Mentions.of(function.__code__).names
+        variables = [(name, scope[name]) for name in names if name in scope]
+        roots += [(Location(name, (name,)), value) for name, value in variables if not isinstance(value, ModuleType)]
+        for path, module in _user_modules(function):
+            namespace = vars(module)
+            roots += [(Location(f"{path}.{k}", (path, k)), namespace[k]) for k in names if k in namespace]
     defaults = zip(reversed(_arguments(function.__code__)), reversed(function.__defaults__ or ()), strict=False)
     for name, value in chain(defaults, (function.__kwdefaults__ or {}).items()):
         roots.append((Location(name, (name,)), value))
     return [*roots, *_wrapped(function)]
+
+
+def _is_foreign(function: FunctionType) -> bool:
+    """Whether the globals of a function hold none of the user's tensors; a wrapper takes another's ``__module__``."""
+    return is_foreign(function.__globals__.get("__name__", function.__module__))
 
 
 def _wrapped(function: Any) -> list[tuple[Location, Any]]:
@@ -392,25 +378,16 @@ def _user_modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
     queue += [(name, Variable(cell).get("", None)) for name, cell in cells]
     while queue:
         path, module = queue.pop()
-        if isinstance(module, ModuleType) and id(module) not in modules and not _is_library(module.__name__):
+        if isinstance(module, ModuleType) and id(module) not in modules and not is_library_or_stdlib(module.__name__):
             modules[id(module)] = path, module
             queue += [(f"{path}.{name}", vars(module)[name]) for name in names if name in vars(module)]
     return list(modules.values())
 
 
-def _is_library(module: str | None) -> bool:
-    return is_without_state(module) or module.partition(".")[0] in _OWN  # type: ignore[union-attr]
-
-
-def _is_library_or_stdlib(module: str | None) -> bool:
-    """Whether a module belongs to a library or to Python."""
-    return _is_library(module) or module.partition(".")[0] in sys.stdlib_module_names  # type: ignore[union-attr]
-
-
 def is_plain_class(cls: type) -> bool:
     """Whether objects of a class are nothing but their attributes, and all its bases are the user's."""
     bases = [base for base in cls.__mro__ if base is not object]
-    return all("__slots__" not in vars(base) and not _is_library_or_stdlib(base.__module__) for base in bases)
+    return all("__slots__" not in vars(base) and not is_library_or_stdlib(base.__module__) for base in bases)
 
 
 #: methods that construct an object, and those that are not followed

@@ -1,0 +1,89 @@
+"""Which modules are a library's, so that a walk need not go through them.
+
+NOTE [Where a walk ends]
+A walk that followed every name would go through half of the installed packages: a model calls ``einops``, which
+mentions ``sys.modules``.  What a library keeps in its globals matters only if it may hold a tensor.  So the walk
+follows the closures and defaults of all functions, since they may be the user's, but it follows globals and classes
+only of modules that may use tensors: those of the user's project, and those of an installed package that name
+something of this layer.
+"""
+
+import sys
+from functools import cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+#: packages whose objects hold none of the user's tensors
+WITHOUT_STATE = (
+    "builtins",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "threading",
+    "fgrad.mutable",
+    "fgrad.graph",
+    "fgrad.run",
+    "fgrad.torch.ops",
+    "logging",
+)
+#: what the modules of this layer call themselves; the second, where it stands in for PyTorch
+_OWN = frozenset(("fgrad", "torch"))
+_WITHOUT_STATE = tuple([f"{module}." for module in WITHOUT_STATE])
+
+
+def is_without_state(module: str | None) -> bool:
+    """Whether the objects of a module's classes hold nothing of the user's."""
+    return module is None or f"{module}.".startswith(_WITHOUT_STATE)
+
+
+def is_library_or_stdlib(module: str | None) -> bool:
+    """Whether a module belongs to Python, to this layer, or to a library without state."""
+    return (
+        module is None
+        or is_without_state(module)
+        or (name := module.partition(".")[0]) in _OWN
+        or name in sys.stdlib_module_names
+    )
+
+
+def is_foreign(module: str | None) -> bool:
+    """Whether a module's globals and classes hold none of the user's tensors."""
+    if is_library_or_stdlib(module):
+        return True
+    assert module is not None
+    loaded = sys.modules.get(module)
+    return loaded is not None and _is_foreign(module, len(vars(loaded)))
+
+
+@cache
+def _is_foreign(module: str, size: int) -> bool:
+    """Whether a loaded module is foreign; its size tells whether it has been loaded further since."""
+    package = sys.modules.get(module.partition(".")[0])
+    return package is not None and _is_installed(package) and not _uses_tensors(sys.modules[module])
+
+
+def _is_installed(package: ModuleType) -> bool:
+    """Whether a package, or a module that is none, was installed, rather than belonging to a project."""
+    file = getattr(package, "__file__", None)
+    if not isinstance(file, str):
+        return False
+    path = Path(file)
+    return _holds_distributions(path.parent.parent if path.stem == "__init__" else path.parent)
+
+
+@cache
+def _holds_distributions(directory: Path) -> bool:
+    return next(directory.glob("*.dist-info"), None) is not None
+
+
+def _uses_tensors(module: ModuleType) -> bool:
+    """Whether a module names something of this layer."""
+    return any(_is_own(value) for value in vars(module).values())
+
+
+def _is_own(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _OWN
+    module = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
+    return isinstance(module, str) and module.partition(".")[0] in _OWN
