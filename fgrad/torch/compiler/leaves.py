@@ -12,6 +12,7 @@ from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.optim.optimizer import Optimizer
 
 MADE = (
@@ -230,7 +231,7 @@ def tree_of(locations: Iterable[Location]) -> Any:
             group.update({key: tuple(_in_order(x)) for key, x in group.items() if isinstance(x, dict)})
         if groups and sorted(groups) == list(range(len(groups))):
             entry["param_groups"] = _in_order(groups)
-    return tree
+    return numbered(tree)
 
 
 def _in_order(entries: dict[int, Any]) -> list[Any]:

@@ -29,6 +29,7 @@ from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
 from fgrad.torch.compiler.containers import put_together, take_apart
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
+from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
@@ -178,7 +179,7 @@ class Pure:
                 leaf.forget()
 
     def _values(self, state: Any) -> list[Any]:
-        values, tree = tree_util.tree_flatten(state)
+        values, tree = tree_util.tree_flatten(numbered(state))
         if tree != self._tree:
             raise ValueError(f"torch.pure: the state has the structure {tree}, and should have {self._tree}.")
         return values

@@ -261,6 +261,28 @@ def test_it_is_exported():
     assert float(loss) == pytest.approx(step(*batch).item(), rel=1e-5)
 
 
+def test_it_is_exported_to_a_file_and_read_back():
+    pytest.importorskip("flatbuffers", reason="jax.export writes files with it")
+    torch.manual_seed(0)
+    _, _, step, batch = regression()
+    function, state = torch.pure(step)(*batch)
+    assert 0 in state["optimizer"]["state"]
+    file = export.export(jax.jit(function))(state, *arrays(batch)).serialize()
+    exported = export.deserialize(file)
+    for _ in range(2):
+        state, loss = exported.call(state, *arrays(batch))
+        assert float(loss) == pytest.approx(step(*batch).item(), rel=1e-5)
+    function.load(state)
+
+
+def test_a_state_of_plain_dicts_is_taken_too():
+    _, _, step, batch = regression()
+    function, state = torch.pure(step)(*batch)
+    plain = {**state, "optimizer": {**state["optimizer"], "state": dict(state["optimizer"]["state"])}}
+    after, _ = function(plain, *arrays(batch))
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+
+
 def test_gradients_that_are_added_to_are_state():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
 
