@@ -153,8 +153,10 @@ SAMPLES: list[Sample] = [
     Sample("linalg.solve_triangular", (S, A), {"upper": True}),
     Sample("linalg.solve_triangular", (SB, B), {"upper": False, "unitriangular": True}, "unit"),
     Sample("linalg.solve_triangular", (S, A.T.copy()), {"upper": True, "left": False}, "right"),
-    *_numbered("triangular_solve", (A, S), (B, SB, False, True, True)),
-    *_numbered("cholesky_solve", (A, P), (B, PB, True)),
+    *_numbered(
+        "triangular_solve", (A, S), (B, SB, False, True, True), (X, S), (A, X), (A, A), (A[:2], S), (np.float32(A), S)
+    ),
+    *_numbered("cholesky_solve", (A, P), (B, PB, True), (X, S), (A, X), (A, A), (A[:2], S), (np.float32(A), S)),
     *_numbered("cholesky_inverse", (P,), (PB, True)),
     *_numbered("linalg.pinv", (A,), (B,), (A.T.copy(),), (COMPLEX,), tolerance=1e-5),
     Sample("linalg.pinv", (P,), {"hermitian": True}, "hermitian", order=1, tolerance=1e-5),
@@ -208,6 +210,7 @@ SAMPLES: list[Sample] = [
     *_numbered("linalg.eigh", (P,), (PB, "U"), order=1, names=False, results=_size("eigenvectors")),
     *_numbered("linalg.eigvalsh", (P,), (A,), (HERMITIAN,)),
     *_numbered("linalg.eig", (S,), order=1, names=False, results=_size("eigenvectors")),
+    *[Sample("linalg.eig", (np.full((3, 3), x),), {}, str(x)) for x in (np.inf, np.nan)],
     *_numbered("linalg.eigvals", (P,), order=1),
     *_numbered("linalg.lu", (S,), (SB,), (A,), (A.T.copy(),)),
     *_numbered("linalg.lu_factor", (S,), (SB,), (ZERO,)),

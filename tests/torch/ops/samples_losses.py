@@ -87,6 +87,7 @@ CLASSIFICATION: list[Sample] = [
     Sample(_F + "cross_entropy", (X, np.ones((3, 4), "int64")), label="integer-probabilities"),
     Sample(_F + "cross_entropy", (X, DISTRIBUTION), {"ignore_index": 1}, "probabilities-ignore"),
     Sample(_F + "cross_entropy", (X, CLASSES), {"label_smoothing": 2.0}, "smoothing"),
+    Sample(_F + "cross_entropy", (normal(4, 0), normal(4, 0)), {"label_smoothing": 0.2}, "no-classes", order=1),
     Sample(_F + "cross_entropy", (X, DISTRIBUTION, positive(3)), label="weight-size"),
     Sample(_F + "linear_cross_entropy", (X, normal(5, 4), CLASSES), {"linear_bias": normal(5)}),
     Sample(_F + "linear_cross_entropy", (X, normal(5, 3), CLASSES), label="mismatch"),
@@ -206,6 +207,7 @@ ALIGNMENT: list[Sample] = [
     Sample(_F + "ctc_loss", (LOGS, LABELS, (6, 3, 6), (2, 3, 0), 0, "sum", True), label="zero-infinity", order=1),
     Sample(_F + "ctc_loss", (LOGS[:, 0], LABELS[0][:2], np.array(6), np.array(2)), label="unbatched", order=1),
     Sample(_F + "ctc_loss", (LOGS, LABELS - 1, *LENGTHS, 3), label="blank", order=1),
+    Sample(_F + "ctc_loss", (LOGS, LABELS, *LENGTHS, 2), label="blank-among-labels", order=1),
     Sample("ctc_loss", (LOGS, LABELS, *LENGTHS), order=1),
 ]
 

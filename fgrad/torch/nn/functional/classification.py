@@ -213,7 +213,7 @@ def _check_class_weight(input: Any, weight: Any, axis: int) -> None:
 def _of_probabilities(input: Any, target: Any, weight: Any, reduction: int, smoothing: float, axis: int) -> Tensor:
     _check_class_weight(input, weight, axis)
     logs = ops.log_softmax(input, axis)
-    classes = input.size(axis)
+    classes = max(input.size(axis), 1)
     if smoothing > 0.0:
         if smoothing > 1.0:
             raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing:g}")

@@ -62,7 +62,7 @@ def _ctc_loss(
     target_labels = jnp.take(targets.reshape(-1), positions, mode="clip")
     labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(target_labels)
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
-    skips = (labels != blank) & (labels != before)
+    skips = labels != before
     emitted = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, *labels.shape)), 2)
     states = np.arange(2 * width + 1)
     used = states < 2 * target_lengths[:, None] + 1

@@ -11,7 +11,7 @@ from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.values.evaluation import concrete, is_abstract
+from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.torch import return_types
 from fgrad.torch.ops.linalg.matrices import (
     adjoint,
@@ -275,8 +275,14 @@ def _linalg_eig(input: Array) -> Any:
 def eig(A: Array) -> Any:
     """The eigenvalues and eigenvectors of square matrices, always complex.
 
+    Raises:
+      RuntimeError: a matrix has an element that is infinite or NaN.
+
     Source: `torch.linalg.eig <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eig.html>`_.
     """
+    values = elements(A._value())
+    if values is not None and not np.isfinite(values).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     return return_types.linalg_eig(apply(_linalg_eig.operation, (A,)))
 
 

@@ -36,6 +36,7 @@ from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import movedim
 from fgrad.torch.ops.views.views import reshape
+from fgrad.torch.random.scalars import scalar_name
 
 # -- systems ---------------------------------------------------------------------------------------------------------
 
@@ -50,6 +51,23 @@ def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
         raise RuntimeError(
             f"{function}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
+
+
+def _check_former_system(function: str, b: Any, a: Any) -> None:
+    """Raise PyTorch's errors for ``A X = b`` in the functions older than ``torch.linalg``."""
+    if b.dtype != a.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {scalar_name(b.dtype)} and A of type "
+            f"{scalar_name(a.dtype)} instead."
+        )
+    rows, columns = a.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
+    if b.shape[-2] != rows:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {function}: each A matrix is {rows} by {rows} but each b matrix is "
+            f"{b.shape[-2]} by {b.shape[-1]}"
         )
 
 
@@ -196,7 +214,13 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
     always_saved=("self", "A", "solution"), strides=column_major, gradient_strides={"self": column_major},
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
-    check_square("triangular_solve", A)
+    for array, name in ((input, "b"), (A, "A")):
+        if array.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {array.ndim} "
+                "dimensions instead"
+            )
+    _check_former_system("triangular_solve", input, A)
     check_lapack("triangular_solve_cpu", A)
     batch = jnp.broadcast_shapes(A.shape[:-2], input.shape[:-2])
     solution = triangular(A, input, upper, True, unitriangular, transpose)
@@ -235,7 +259,7 @@ def _cholesky_solve(input: Array, L: Array, upper: bool) -> Any:
     for array, name in ((input, "b"), (L, "u")):
         if array.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {array.ndim} dimensions instead")
-    check_square("cholesky_solve", L)
+    _check_former_system("cholesky_solve", input, L)
     check_lapack("cholesky_solve_cpu", L)
 
     def forward(b: Any, factor: Any) -> Any:
