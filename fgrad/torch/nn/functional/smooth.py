@@ -28,13 +28,13 @@ def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> 
 @kernel("EluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
 def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
-    return _exponential(input, alpha, scale, input_scale)
+    return _by_input(input, alpha, scale, input_scale)
 
 
 @kernel("CeluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
 def _celu(input: Array, alpha: float) -> Any:
-    return _exponential(input, alpha, 1.0, 1.0 / alpha)
+    return _by_input(input, alpha, 1.0, 1.0 / alpha)
 
 
 @kernel("EluBackward1", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("result",))
@@ -47,6 +47,17 @@ def _elu_written(input: Array, alpha: float, scale: float, input_scale: float) -
 @single
 def _celu_written(input: Array, alpha: float) -> Any:
     return _by_result(input, alpha, 1.0, 1.0 / alpha)
+
+
+def _by_input(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    """``_exponential`` with a derivative that reads the input: one by the result is rounded to 0 far below 0."""
+
+    def vjp(ct: Any, out: Any, x: Any) -> Any:
+        negative = x <= 0
+        below = jnp.exp(jnp.where(negative, x, 0) * input_scale) * (alpha * scale * input_scale)
+        return (ct * jnp.where(negative, below, scale),)
+
+    return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
 
 
 def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> Any:

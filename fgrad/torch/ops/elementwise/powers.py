@@ -11,6 +11,7 @@ from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
+from fgrad.torch.ops.elementwise import branch_cuts
 from fgrad.torch.ops.table.broadcasting import check_broadcast, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
 from fgrad.torch.ops.table.outputs import cast, exact
@@ -221,7 +222,7 @@ def sqrt(input: Array) -> Any:
 
     Source: `torch.sqrt <https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html>`_.
     """
-    return lax.sqrt(input)
+    return branch_cuts.sqrt(input)
 
 
 @operation("RsqrtBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)

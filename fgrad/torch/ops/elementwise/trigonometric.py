@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.torch.ops.elementwise.branch_cuts import COMPUTED, OPPOSITE, SAME, sqrt, with_cuts
 from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.overloads import add_alias, twin_with_node
@@ -40,10 +41,23 @@ def tan(input: Array) -> Any:
     return lax.tan(input)
 
 
-_asin = rounded_once(lax.asin, lambda ct, out, x: (ct * lax.rsqrt(1 - x * x),))
-_acos = rounded_once(lax.acos, lambda ct, out, x: (-ct * lax.rsqrt(1 - x * x),))
-_asinh = rounded_once(lax.asinh, lambda ct, out, x: (ct * lax.rsqrt(x * x + 1),))
-_atanh = rounded_once(lax.atanh, lambda ct, out, x: (ct / (1 - x * x),))
+def _with_cuts(function: Any, pullback: Any, real: int, imag: int = SAME) -> Any:
+    return rounded_once(with_cuts(function, pullback, real, imag), pullback)
+
+
+def _moved(x: Any, by: int) -> Any:
+    """A complex number plus a real one, keeping the sign of its imaginary zero, which ``x + 1`` loses."""
+    return lax.complex(lax.real(x) + by, lax.imag(x))
+
+
+_asin = _with_cuts(lax.asin, lambda ct, out, x: (ct * lax.rsqrt(1 - x * x),), SAME)
+_acos = _with_cuts(lax.acos, lambda ct, out, x: (-ct * lax.rsqrt(1 - x * x),), COMPUTED, OPPOSITE)
+_atan = _with_cuts(lax.atan, lambda ct, out, x: (ct / (x * x + 1),), SAME)
+_asinh = _with_cuts(lax.asinh, lambda ct, out, x: (ct * lax.rsqrt(x * x + 1),), SAME)
+_acosh_of_complex = with_cuts(
+    lax.acosh, lambda ct, out, x: (ct / (sqrt(_moved(x, -1)) * sqrt(_moved(x, 1))),), COMPUTED
+)
+_atanh = _with_cuts(lax.atanh, lambda ct, out, x: (ct / (1 - x * x),), SAME)
 
 
 @operation("AsinBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
@@ -70,7 +84,7 @@ def atan(input: Array) -> Any:
 
     Source: `torch.atan <https://docs.pytorch.org/docs/stable/generated/torch.atan.html>`_.
     """
-    return lax.atan(input)
+    return _atan(input)
 
 
 @operation("SinhBackward0", promote=inexact, strides=elementwise, inplace=True, foreach=True)
@@ -131,7 +145,7 @@ def acosh(input: Array) -> Any:
     Source: `torch.acosh <https://docs.pytorch.org/docs/stable/generated/torch.acosh.html>`_.
     """
     # below -1, where real numbers have no value, PyTorch's derivative has the opposite sign
-    return lax.acosh(input) if jnp.iscomplexobj(input) else _acosh(input)
+    return _acosh_of_complex(input) if jnp.iscomplexobj(input) else _acosh(input)
 
 
 @operation("AtanhBackward0", promote=inexact, strides=elementwise)

@@ -1,0 +1,46 @@
+"""Complex functions on their branch cuts, where the sign of a zero says from which side; exponentials far below 0."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fgrad.torch as ours
+
+theirs = pytest.importorskip("torch")
+
+PARTS = (-3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0), (-2.0, -0.0, 0.0, 2.0)
+
+
+def _value_and_gradient(torch, function, x):
+    x = torch.from_numpy(x.copy()).requires_grad_()
+    y = function(torch)(x)
+    (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    return [t.detach().resolve_conj().numpy().view(t.real.numpy().dtype) for t in (y.detach(), gradient)]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    "name",
+    ["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "asin", "acos", "atan", "asinh", "acosh", "atanh"],
+)
+def test_values_and_gradients_on_branch_cuts_are_those_of_pytorch(name, dtype):
+    # each number alone: PyTorch computes several by vector instructions, which agree less well with each other
+    for parts in itertools.product(*PARTS):
+        x = np.array([complex(*parts)], dtype)
+        expected = _value_and_gradient(theirs, lambda torch: getattr(torch, name), x)
+        actual = _value_and_gradient(ours, lambda torch: getattr(torch, name), x)
+        for ours_, theirs_ in zip(actual, expected, strict=True):
+            if np.isfinite(theirs_).all():
+                np.testing.assert_allclose(ours_, theirs_, 2e-5, 1e-6, err_msg=str(x))
+            else:  # a pole: which parts are infinite or NaN is the division's
+                assert not np.isfinite(ours_).all(), x
+
+
+@pytest.mark.parametrize("name", ["elu", "celu", "selu"])
+@pytest.mark.parametrize("number", [-200.0, -100.0, -90.0, -20.0, 0.0, 1.0])
+def test_the_derivative_of_an_exponential_unit_far_below_zero(name, number):
+    x = np.array([number])
+    expected = _value_and_gradient(theirs, lambda torch: getattr(torch.nn.functional, name), x)
+    actual = _value_and_gradient(ours, lambda torch: getattr(torch.nn.functional, name), x)
+    np.testing.assert_allclose(actual, expected, 1e-12)
