@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.torch.ops.elementwise.branch_cuts import COMPUTED, OPPOSITE, SAME, sqrt, with_cuts
+from fgrad.torch.ops.elementwise.branch_cuts import COMPUTED, OPPOSITE, SAME, with_cuts
 from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.overloads import add_alias, twin_with_node
@@ -45,18 +45,12 @@ def _with_cuts(function: Any, pullback: Any, real: int, imag: int = SAME) -> Any
     return rounded_once(with_cuts(function, pullback, real, imag), pullback)
 
 
-def _moved(x: Any, by: int) -> Any:
-    """A complex number plus a real one, keeping the sign of its imaginary zero, which ``x + 1`` loses."""
-    return lax.complex(lax.real(x) + by, lax.imag(x))
-
-
 _asin = _with_cuts(lax.asin, lambda ct, out, x: (ct * lax.rsqrt(1 - x * x),), SAME)
 _acos = _with_cuts(lax.acos, lambda ct, out, x: (-ct * lax.rsqrt(1 - x * x),), COMPUTED, OPPOSITE)
 _atan = _with_cuts(lax.atan, lambda ct, out, x: (ct / (x * x + 1),), SAME)
 _asinh = _with_cuts(lax.asinh, lambda ct, out, x: (ct * lax.rsqrt(x * x + 1),), SAME)
-_acosh_of_complex = with_cuts(
-    lax.acosh, lambda ct, out, x: (ct / (sqrt(_moved(x, -1)) * sqrt(_moved(x, 1))),), COMPUTED
-)
+# on the cut, PyTorch's derivative is that of the upper side: ``x + 1`` makes ``0j`` of ``-0j``
+_acosh_of_complex = with_cuts(lax.acosh, lambda ct, out, x: (ct / (lax.sqrt(x - 1) * lax.sqrt(x + 1)),), COMPUTED)
 _atanh = _with_cuts(lax.atanh, lambda ct, out, x: (ct / (1 - x * x),), SAME)
 
 
