@@ -59,21 +59,19 @@ def is_foreign(module: str | None) -> bool:
 @cache
 def _is_foreign(module: str, size: int) -> bool:
     """Whether a loaded module is foreign; its size tells whether it has been loaded further since."""
-    package = sys.modules.get(module.partition(".")[0])
-    return package is not None and _is_installed(package) and not _uses_tensors(sys.modules[module])
+    return is_installed(module) and not _uses_tensors(sys.modules[module])
 
 
-def _is_installed(package: ModuleType) -> bool:
-    """Whether a package, or a module that is none, was installed, rather than belonging to a project."""
-    file = getattr(package, "__file__", None)
-    if not isinstance(file, str):
-        return False
-    path = Path(file)
-    return _holds_distributions(path.parent.parent if path.stem == "__init__" else path.parent)
+def is_installed(module: str) -> bool:
+    """Whether a loaded module belongs to something that was installed, rather than to a project."""
+    file = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+    return isinstance(file, str) and _is_beside_distributions(file)
 
 
 @cache
-def _holds_distributions(directory: Path) -> bool:
+def _is_beside_distributions(file: str) -> bool:
+    path = Path(file)
+    directory = path.parent.parent if path.stem == "__init__" else path.parent
     return next(directory.glob("*.dist-info"), None) is not None
 
 

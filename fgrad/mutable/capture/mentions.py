@@ -10,6 +10,9 @@ from attrs import frozen
 #: names through which attributes are looked up as strings
 _BY_STRINGS = frozenset(("getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller", "vars", "__dict__"))
 
+#: names of functions that may use any attribute of an object
+_USING_ANY = _BY_STRINGS | {"__getattribute__", "asdict", "astuple", "copy", "deepcopy", "dir", "getmembers", "replace"}
+
 
 @frozen
 class Mentions:
@@ -20,12 +23,14 @@ class Mentions:
       read: those that may be attributes.
       called: those that may be attributes and are called at once, as in ``x.step()``: methods, not data.
       imported: the imported modules.
+      uses_any: whether attributes may be used that are not mentioned, since their names are strings or all are copied.
     """
 
     names: tuple[str, ...]
     read: frozenset[str]
     called: frozenset[str]
     imported: frozenset[str]
+    uses_any: bool
 
     @staticmethod
     def of(code: CodeType) -> "Mentions":
@@ -45,12 +50,14 @@ def _mentioned(code: CodeType) -> Mentions:
     read: set[str] = set()
     called: set[str] = set()
     imported: set[str] = set()
+    uses_any = False
     for each in _codes(code):
         names += each.co_names
         code_names = set(each.co_names)
         only_called: set[str] = set()
         otherwise_used: set[str] = set()
         for instruction in dis.get_instructions(each):
+            uses_any |= instruction.opname == "MATCH_CLASS"  # its names are constants
             if instruction.opcode not in dis.hasname:
                 continue
             if instruction.opname == "IMPORT_NAME":
@@ -63,9 +70,10 @@ def _mentioned(code: CodeType) -> Mentions:
             else:
                 otherwise_used.add(instruction.argval)
         read |= code_names - (only_called - otherwise_used)
+        uses_any |= not _USING_ANY.isdisjoint(code_names)
         if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
-    return Mentions(tuple(dict.fromkeys(names)), frozenset(read), frozenset(called), frozenset(imported))
+    return Mentions(tuple(dict.fromkeys(names)), frozenset(read), frozenset(called), frozenset(imported), uses_any)
 
 
 def _is_call(instruction: dis.Instruction) -> bool:

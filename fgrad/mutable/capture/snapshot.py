@@ -7,8 +7,8 @@ containers and the user's objects.  It finds the tensors and names them, and cop
 an object's ``__dict__``), so that changes by the function can be detected and undone.  A second walk, after the
 function has run, shows what the function created.
 
-Methods and other attributes of the user's classes are found by name: a function may use those that are mentioned by
-some function found so far.  Three kinds are mentioned nowhere, because Python or a library calls them: operators,
+Methods and other attributes of the user's classes, and the attributes of their objects if these are nothing else, are
+found by name: a function may use those that are mentioned by some function found so far.  Three kinds are mentioned nowhere, because Python or a library calls them: operators,
 overrides of a library class's attributes, and the constructors of classes that the function can name.
 
 A class can list its objects' children, under names of its own, in ``CHILDREN``.  A tensor that the walk does not find
@@ -20,12 +20,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
+from operator import attrgetter, methodcaller
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.libraries import is_foreign, is_library_or_stdlib, is_without_state
+from fgrad.mutable.capture.libraries import is_foreign, is_installed, is_library_or_stdlib, is_without_state
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
 from fgrad.mutable.tensor.attributes import fields_of
@@ -86,6 +87,11 @@ class Snapshot:
     #: the names that functions read as attributes, and those they only call
     read: set[str] = field(factory=set)
     called: set[str] = field(factory=set)
+    #: whether some function may use attributes whose names it does not mention
+    uses_any: bool = False
+    #: by id, objects that are nothing but their attributes, and of each the names of those that some function may use
+    plain: dict[int, tuple[Any, Location]] = field(factory=dict)
+    used: dict[int, set[str]] = field(factory=dict)
     #: by id, the user's classes whose attributes some function may use, and those it may instantiate
     classes: dict[int, type] = field(factory=dict)
     instantiable: dict[int, type] = field(factory=dict)
@@ -105,8 +111,8 @@ class Snapshot:
         while late:
             location, value = late.pop(0)
             self._walk([*self.children(value, location)], late)
-        while methods := self._class_attributes():
-            self.walk(methods)
+        while attributes := [*self._class_attributes(), *self._object_attributes()]:
+            self.walk(attributes)
         return self
 
     def _class_attributes(self) -> list[tuple[Location, Any]]:
@@ -120,6 +126,19 @@ class Snapshot:
                     if isinstance(value, Tensor):
                         self.held_tensors.add(id(value))
                     attributes.append((Location(f"{cls.__name__}.{name}", (cls.__name__, name)), _function_of(value)))
+        return attributes
+
+    def _object_attributes(self) -> list[tuple[Location, Any]]:
+        """The unvisited attributes of plain objects that the functions found so far may use."""
+        attributes: list[tuple[Location, Any]] = []
+        for key, (value, location) in self.plain.items():
+            used = self.used.setdefault(key, set())
+            for name, attribute in vars(value).items():
+                if name not in used and (self.uses_any or name in self.read or name in self.called):
+                    used.add(name)
+                    if isinstance(attribute, Tensor):
+                        self.held_tensors.add(id(attribute))
+                    attributes.append((location.attribute(name), attribute))
         return attributes
 
     def _may_be_used(self, cls: type, name: str, value: Any) -> bool:
@@ -202,6 +221,12 @@ class Snapshot:
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
         if isinstance(value, type | ModuleType) or is_without_state(type(value).__module__):
             return ()
+        self.uses_any |= isinstance(value, attrgetter | methodcaller)
+        namespace = getattr(value, "__dict__", None)
+        if namespace.__class__ is dict and _is_of_a_project(type(value)):
+            self.track(namespace)
+            self.plain[id(value)] = value, location
+            return ()
         return self.attributes(value, location)
 
     def _child_lister(self, cls: type) -> Children | None:
@@ -261,6 +286,7 @@ class Snapshot:
             mentions = Mentions.of(function.__code__)
             self.read |= mentions.read
             self.called |= mentions.called
+            self.uses_any |= mentions.uses_any
             variables += [(function.__globals__, name) for name in mentions.names]
             for _, module in _user_modules(function):
                 namespace = vars(module)
@@ -388,6 +414,11 @@ def is_plain_class(cls: type) -> bool:
     """Whether objects of a class are nothing but their attributes, and all its bases are the user's."""
     bases = [base for base in cls.__mro__ if base is not object]
     return all("__slots__" not in vars(base) and not is_library_or_stdlib(base.__module__) for base in bases)
+
+
+def _is_of_a_project(cls: type) -> bool:
+    """Whether a class is the user's own, so that all functions that use its attributes are found by a walk."""
+    return is_plain_class(cls) and not any(is_installed(base.__module__) for base in cls.__mro__)
 
 
 #: methods that construct an object, and those that are not followed

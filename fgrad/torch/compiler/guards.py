@@ -4,9 +4,11 @@ NOTE [Guards]
 The walk of a capture has copied every container that the function can reach.  These are the guards: a program is used
 while each container holds the same objects, except for what the call itself sets and for numbers that are inputs.  So a
 change of ``training``, of an optimiser's option, of a parameter, or of an attribute of any object or its class needs
-another program.  Other guards are the types and layouts of all tensors that the function can reach, whether it reads
-their values or not, which of them share memory, whether they have a gradient, the modes, and the variables that the
-functions mention.
+another program.  An attribute of a plain object, one of a class of the user's project without a library's bases, is a
+guard only if some function mentions its name: a trainer's count of steps or its list of losses is nothing to a step
+that leaves them alone.  If any function looks up attributes by strings, all are guards.  Other guards are the types and
+layouts of all tensors that the function can reach, whether it reads their values or not, which of them share memory,
+whether they have a gradient, the modes, and the variables that the functions mention.
 
 Containers that note their writes are compared only after a write (NOTE [Changes]).
 """
@@ -103,7 +105,8 @@ class Guards:
       others: sets and slots with their contents.
       empty: containers that were empty; most are tables of hooks.
       modules: each module, by the id of the dict of its attributes.
-      entries: containers that the call itself changes, with their sizes and the entries that it leaves alone.
+      entries: containers that the call itself changes, with their sizes and the entries that it leaves alone; and the
+        attributes of plain objects, with those that some function may use.
       attributes: the dicts of fixed tensors with the attributes set by the user.
       instances, classes: the objects of the user's classes, and their classes.
       tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
@@ -173,6 +176,7 @@ class Guards:
             if len(new) != len(old):
                 return False
             pairs += zip(new, old, strict=False)
+        pairs += [(holder.get(k, MISSING), v) for holder, _, items in self.entries for k, v in items.items()]
         changed = [(new, old) for new, old in pairs if new is not old]
         return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for new, old in changed)
 
@@ -211,7 +215,7 @@ class Guards:
 
     def checked(self) -> list[Any]:
         """The containers whose contents must be unchanged."""
-        return [container for container, _ in (*self.containers, *self.others)]
+        return [container for container, *_ in (*self.containers, *self.others, *self.entries)]
 
     def match(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors of a call have the recorded signatures, attributes and aliasing."""
@@ -309,6 +313,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
     guards.modules = {id(attributes_of(x)): x for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
+    used = {id(vars(x)): capture.snapshot.used.get(key, ()) for key, (x, _) in capture.snapshot.plain.items()}
     for key, (container, before) in capture.snapshot.containers.items():
         if id(container) in tensors or key not in capture.snapshot.persistent:
             continue
@@ -317,6 +322,9 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             guards.empty.append(container)
         elif not is_own and not isinstance(container, dict | list | deque):
             guards.others.append((container, before))
+        elif not is_own and id(container) in used:
+            items = {k: v for k, v in before.items() if k in used[id(container)]}
+            guards.entries.append((container, len(before), items))
         elif not is_own:
             guards.containers.append((container, before))
             if id(container) in capture.snapshot.objects:  # the user's own dict, not an object's ``__dict__``
@@ -326,6 +334,6 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             guards.numbers += [(container, key, number_kind(before[key], key)) for key in read]  # type: ignore[misc]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
             free = {k for k in set_by_call[id(container)] if k in read or isinstance(before.get(k), Tensor)}
-            items = {k: v for k, v in before.items() if k not in free}
+            items = {k: v for k, v in before.items() if k not in free and k in used.get(id(container), before)}
             guards.entries.append((container, len(before), items))
     return guards

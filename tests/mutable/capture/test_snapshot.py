@@ -23,10 +23,10 @@ def test_closures_containers_and_objects_are_gone_through():
         pass
 
     plain = Plain()
-    plain.entries = {"x": torch.ones(1)}
+    plain.entries, plain.other = {"x": torch.ones(1)}, torch.ones(1)
     slotted = Slotted([torch.ones(1), (torch.ones(1),)])
     queue = deque([torch.ones(1)])
-    assert paths(lambda: (plain, slotted, queue)) == {
+    assert paths(lambda: (plain.entries, slotted, queue)) == {
         "plain.entries['x']", "slotted.inner[0]", "slotted.inner[1][0]", "queue[0]"
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ A scenario runs compiled and uncompiled, and has to give the same both times.
 import copy
 import dataclasses
 import gc
+import operator
 import sys
 import types
 import weakref
@@ -938,6 +939,77 @@ def test_a_change_is_seen(function):
     assert shown(function(torch.compile)) == shown(function(lambda f: f))
 
 
+class Trainer:
+    rate = 0.5
+
+    def __init__(self):
+        self.count, self.losses, self.weight, self.extra = 0, [], ones(2, requires_grad=True), ones()
+
+    def scale(self):
+        return self.factor if hasattr(self, "factor") else self.rate
+
+    def step(self, x):
+        return (self.weight * x).sum() * self.rate
+
+    def named(self, x):
+        return x * getattr(self, "ex" + "tra")
+
+    def indirect(self, x):
+        return x * self.scale()
+
+
+@scenario
+def an_attribute_that_shadows_that_of_the_class(compile):
+    trainer = Trainer()
+    f = compile(trainer.step)
+    thrice(f, ones())
+    trainer.rate = 3.0
+    return f(ones())
+
+
+@scenario
+def an_attribute_whose_name_is_put_together(compile):
+    trainer = Trainer()
+    f = compile(trainer.named)
+    thrice(f, ones())
+    trainer.extra = ones() * 5
+    return f(ones())
+
+
+@scenario
+def an_attribute_that_a_called_method_looks_for(compile):
+    trainer = Trainer()
+    f = compile(trainer.indirect)
+    thrice(f, ones())
+    trainer.factor = 4.0
+    return f(ones())
+
+
+@scenario
+def an_attribute_that_a_pattern_names(compile):
+    def f(trainer, x):
+        match trainer:
+            case Trainer(count=0):
+                return x
+            case _:
+                return x * 2
+
+    trainer = Trainer()
+    f = compile(lambda x, f=f: f(trainer, x))
+    thrice(f, ones())
+    trainer.count = 1
+    return f(ones())
+
+
+@scenario
+def an_attribute_that_a_getter_of_attributes_reads(compile):
+    trainer, extra = Trainer(), operator.attrgetter("extra")
+    f = compile(lambda x: x * extra(trainer))
+    thrice(f, ones())
+    trainer.extra = ones() * 5
+    return f(ones())
+
+
 # -- what is no change -----------------------------------------------------------------------------------------------
 
 
@@ -979,6 +1051,32 @@ def test_an_attribute_of_a_class_that_nobody_mentions_needs_no_other_program():
     Net.author = "another"
     thrice(f, ones())
     assert recorded(f) == 1
+
+
+@pytest.mark.parametrize("what", ["a number", "a list", "a list of tensors", "a tensor", "an object"])
+def test_what_a_trainer_keeps_besides_needs_no_other_program(what):
+    trainer = Trainer()
+
+    def change(loss):
+        match what:
+            case "a number":
+                trainer.count += 1
+            case "a list":
+                trainer.losses.append(loss.item())
+            case "a list of tensors":
+                trainer.losses.append(loss)
+            case "a tensor":
+                trainer.extra = loss
+            case "an object":
+                trainer.losses = Trainer()
+
+    f = torch.compile(trainer.step)
+    change(f(ones()))
+    change(f(ones()))
+    before = recorded(f)
+    for _ in range(10):
+        change(f(ones()))
+    assert recorded(f) == before
 
 
 def test_an_attribute_of_a_class_is_no_method_that_is_called():
