@@ -7,9 +7,10 @@ containers and the user's objects.  It finds the tensors and names them, and cop
 an object's ``__dict__``), so that changes by the function can be detected and undone.  A second walk, after the
 function has run, shows what the function created.
 
-Methods and other attributes of the user's classes, and the attributes of their objects if these are nothing else, are
-found by name: a function may use those that are mentioned by some function found so far.  Three kinds are mentioned nowhere, because Python or a library calls them: operators,
-overrides of a library class's attributes, and the constructors of classes that the function can name.
+Methods and other attributes of the user's classes are found by name, and so are the attributes of their objects if
+these are nothing else: a function may use those that are mentioned by some function found so far.  Three kinds are
+mentioned nowhere, because Python or a library calls them: operators, overrides of a library class's attributes, and the
+constructors of classes that the function can name.
 
 A class can list its objects' children, under names of its own, in ``CHILDREN``.  A tensor that the walk does not find
 (one that only a library holds) is lifted when an operation reads it; all it lacks is a name.

@@ -1,11 +1,12 @@
 """Norms, powers and exponentials of matrices, and the rest of ``torch.linalg``."""
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
-from jax import numpy as jnp
+from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.tensor.tensor import Tensor
@@ -243,17 +244,25 @@ def matrix_power(A: Array, n: int) -> Tensor:
     return _matrix_power(A, n)
 
 
+#: JAX gives NaN for a matrix that needs more; its own 16 are too few for a norm of 4e5
+_SQUARINGS = 32
+
+
 def _exponential(x: Any) -> Any:
     """The exponential; its derivative is a block of the exponential of a block matrix, as in PyTorch."""
 
     def derivative(x: Any, tangent: Any) -> Any:
         n = x.shape[-1]
+        # the derivative is linear in the tangent, and a large block would need more squarings
+        largest = lax.stop_gradient(jnp.max(jnp.abs(tangent), (-2, -1), keepdims=True))
+        scale = jnp.where(largest > 0, largest, 1)
+        tangent = tangent / scale
         upper = jnp.concatenate([x, tangent], -1)
         lower = jnp.concatenate([jnp.zeros_like(tangent), x], -1)
-        return _exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:]
+        return _exponential(jnp.concatenate([upper, lower], -2))[..., :n, n:] * scale
 
     return fgrad.define_rule(
-        single(jax.scipy.linalg.expm),
+        single(partial(jax.scipy.linalg.expm, max_squarings=_SQUARINGS)),
         vjp=lambda ct, out, x: (derivative(transposed(x), ct),),
         jvp=lambda tangents, out, x: derivative(x, tangents[0]),
     )(x)
