@@ -37,13 +37,18 @@ def is_without_state(module: str | None) -> bool:
     return module is None or f"{module}.".startswith(_WITHOUT_STATE)
 
 
+def is_own(module: str | None) -> bool:
+    """Whether a module is one of this layer's."""
+    return isinstance(module, str) and module.partition(".")[0] in _OWN
+
+
 def is_library_or_stdlib(module: str | None) -> bool:
     """Whether a module belongs to Python, to this layer, or to a library without state."""
     return (
         module is None
         or is_without_state(module)
-        or (name := module.partition(".")[0]) in _OWN
-        or name in sys.stdlib_module_names
+        or is_own(module)
+        or module.partition(".")[0] in sys.stdlib_module_names
     )
 
 
@@ -77,11 +82,10 @@ def _is_beside_distributions(file: str) -> bool:
 
 def _uses_tensors(module: ModuleType) -> bool:
     """Whether a module names something of this layer."""
-    return any(_is_own(value) for value in vars(module).values())
+    return any(_comes_from_here(value) for value in vars(module).values())
 
 
-def _is_own(value: Any) -> bool:
+def _comes_from_here(value: Any) -> bool:
     if isinstance(value, ModuleType):
-        return value.__name__.partition(".")[0] in _OWN
-    module = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
-    return isinstance(module, str) and module.partition(".")[0] in _OWN
+        return is_own(value.__name__)
+    return is_own(value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__)

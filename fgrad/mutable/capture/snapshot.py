@@ -27,7 +27,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.libraries import is_foreign, is_installed, is_library_or_stdlib, is_without_state
+from fgrad.mutable.capture.libraries import is_foreign, is_installed, is_library_or_stdlib, is_own, is_without_state
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
 from fgrad.mutable.tensor.attributes import fields_of
@@ -378,7 +378,11 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
 
 def _is_foreign(function: FunctionType) -> bool:
     """Whether the globals of a function hold none of the user's tensors; a wrapper takes another's ``__module__``."""
-    return is_foreign(function.__globals__.get("__name__", function.__module__))
+    scope = function.__globals__
+    module = scope.get("__name__", function.__module__)
+    # an example in one of this layer's docstrings is typed into the module, and belongs to the reader
+    is_example = is_own(module) and function.__code__.co_filename != scope.get("__file__")
+    return is_foreign(module) and not is_example
 
 
 def _wrapped(function: Any) -> list[tuple[Location, Any]]:
