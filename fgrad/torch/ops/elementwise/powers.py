@@ -79,7 +79,18 @@ def _integer_power(x: Any, exponent: Any) -> Any:
     """Integers to integer powers; a negative power is 0 except that of 1 and -1."""
     odd = exponent % 2 != 0
     inverse = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
-    return jnp.where(exponent < 0, inverse.astype(x.dtype), jnp.power(x, jnp.maximum(exponent, 0)))
+    return jnp.where(exponent < 0, inverse.astype(x.dtype), _natural_power(x, jnp.maximum(exponent, 0)))
+
+
+def _natural_power(x: Any, exponent: Any) -> Any:
+    """Integers to powers from 0 on, wrapped around at each product; ``jnp.power`` takes six bits of the exponent."""
+
+    def squared(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        product, square, rest = state
+        return jnp.where(rest % 2 == 1, product * square, product), square * square, rest // 2
+
+    x, exponent = jnp.broadcast_arrays(x, exponent)
+    return lax.while_loop(lambda state: jnp.any(state[2] > 0), squared, (lax.full_like(x, 1), x, exponent))[0]
 
 
 def _any_power(x: Any, exponent: Any) -> Any:
