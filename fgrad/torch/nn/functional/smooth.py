@@ -54,7 +54,8 @@ def _by_input(input: Any, alpha: float, scale: float, input_scale: float) -> Any
 
     def vjp(ct: Any, out: Any, x: Any) -> Any:
         negative = x <= 0
-        below = jnp.exp(jnp.where(negative, x, 0) * input_scale) * (alpha * scale * input_scale)
+        # at 0 the second derivative is 0, as in PyTorch
+        below = jnp.exp(jnp.where(x < 0, x, 0) * input_scale) * (alpha * scale * input_scale)
         return (ct * jnp.where(negative, below, scale),)
 
     return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)

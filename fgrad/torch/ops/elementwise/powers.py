@@ -48,8 +48,9 @@ def _power_of(exponent: float) -> Any:
 
 def _constant_power(x: Any, exponent: float) -> Any:
     """``x ** exponent`` with a constant exponent."""
-    if exponent in _SPECIAL and (float(exponent).is_integer() or kind(x) == "f"):
-        return _power_of(exponent)(x)
+    real = exponent.real  # 2 + 0j is 2
+    if exponent in _SPECIAL and (float(real).is_integer() or kind(x) == "f"):
+        return _power_of(real)(x)
     return _pow(x, lax.full_like(x, exponent))
 
 

@@ -1,4 +1,4 @@
-"""Complex functions on their branch cuts, where the sign of a zero says from which side; exponentials far below 0."""
+"""Special points: branch cuts, where the sign of a zero says from which side; exponentials far below 0; real exponents."""
 
 import itertools
 
@@ -44,3 +44,23 @@ def test_the_derivative_of_an_exponential_unit_far_below_zero(name, number):
     expected = _value_and_gradient(theirs, lambda torch: getattr(torch.nn.functional, name), x)
     actual = _value_and_gradient(ours, lambda torch: getattr(torch.nn.functional, name), x)
     np.testing.assert_allclose(actual, expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["elu", "celu", "selu"])
+@pytest.mark.parametrize("number", [-2.0, -0.0, 0.0, 1.0])
+def test_the_second_derivative_of_an_exponential_unit(name, number):
+    found = []
+    for torch in (theirs, ours):
+        x = torch.tensor([number], dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(getattr(torch.nn.functional, name)(x).sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(first.sum(), x)[0].numpy())
+    np.testing.assert_allclose(found[1], found[0], 1e-12)
+
+
+@pytest.mark.parametrize("exponent", [0j, 1 + 0j, 2 + 0j, -1 + 0j, 0.5 + 0j, 2j])
+def test_a_complex_exponent(exponent):
+    x = np.array([1 + 2j, -0.5 + 0.1j])
+    expected = _value_and_gradient(theirs, lambda torch: lambda x: torch.pow(x, exponent), x)
+    actual = _value_and_gradient(ours, lambda torch: lambda x: torch.pow(x, exponent), x)
+    for mine, other in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(mine, other, 1e-10)
