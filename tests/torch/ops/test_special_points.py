@@ -1,4 +1,4 @@
-"""Special points: branch cuts, where the sign of a zero says from which side; exponentials far below 0; real exponents."""
+"""Special points: branch cuts, where the sign of a zero says from which side; exponentials far below 0; real powers."""
 
 import itertools
 
