@@ -25,7 +25,7 @@ from fgrad.run.kernels.helpers import PROCESSORS, slices_of, together
 from fgrad.run.kernels.kernel import Compute
 
 #: the elements of a block, and of the smallest array that does not fit in the cache
-BLOCK, LARGE = 1 << 14, 1 << 16
+BLOCK, LARGE = 1 << 15, 1 << 17
 
 
 @frozen
