@@ -8,7 +8,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.operation.capture import assign, fused, fused_each
+from fgrad.mutable.operation.capture import assign, fused
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.sharing import without_aliasing
@@ -17,31 +17,19 @@ Tensors = Tensor | Iterable[Tensor]
 
 
 @frozen
-class _Norm:
-    """The norm of a tensor."""
-
-    order: float
-
-    def __call__(self, tensor: Tensor, numbers: dict[str, Any]) -> Tensor:
-        return tensor.norm(self.order)
-
-
-@frozen
 class _TotalNorm:
     """The norm of all elements, from the norm of each tensor."""
 
     order: float
 
-    def __call__(self, norms: Sequence[Tensor], numbers: dict[str, Any]) -> Tensor:
-        return ops.stack([norm.to(norms[0].device) for norm in norms]).norm(self.order)
+    def __call__(self, tensors: Sequence[Tensor], numbers: dict[str, Any]) -> Tensor:
+        device = tensors[0].device
+        return ops.stack([tensor.norm(self.order).to(device) for tensor in tensors]).norm(self.order)
 
 
-def _factor(total_norm: Tensor, numbers: dict[str, Any]) -> Tensor:
-    return ops.clamp(numbers["max_norm"] / (total_norm + numbers["eps"]), max=1.0)
-
-
-def _scaled(grad: Tensor, factor: Tensor, numbers: dict[str, Any]) -> Tensor:
-    return (grad * factor.to(grad.device)).to(grad.dtype)
+def _scaled(grads: Sequence[Tensor], total_norm: Tensor, numbers: dict[str, Any]) -> list[Tensor]:
+    factor = ops.clamp(numbers["max_norm"] / (total_norm + numbers["eps"]), max=1.0)
+    return [(grad * factor.to(grad.device)).to(grad.dtype) for grad in grads]
 
 
 @frozen
@@ -85,7 +73,7 @@ def get_total_norm(
     if not tensors:
         return ops.tensor(0.0)
     with no_grad():
-        total: Tensor = fused(_TotalNorm(order), (fused_each(_Norm(order), tensors, (), {}),), {})
+        total: Tensor = fused(_TotalNorm(order), (tensors,), {})
         if error_if_nonfinite and not total.isfinite():
             raise RuntimeError(
                 f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
@@ -115,8 +103,8 @@ def clip_grads_with_norm_(
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.clip_grads_with_norm_.html
     """
-    factor = fused(_factor, (total_norm,), {"max_norm": float(max_norm), "eps": 1e-6})
-    _rewrite(parameters, lambda grads: fused_each(_scaled, grads, (factor,), {}))
+    numbers = {"max_norm": float(max_norm), "eps": 1e-6}
+    _rewrite(parameters, lambda grads: fused(_scaled, (grads, total_norm), numbers))
 
 
 def clip_grad_norm_(
