@@ -309,12 +309,12 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     setattr(Tracer, name, method)
 
 
-#: the operators that are one primitive for two operands of one inexact type
-_PRIMITIVES: dict[Any, Callable[..., Any]] = {
-    operator.add: lax.add,
-    operator.sub: lax.sub,
-    operator.mul: lax.mul,
-    operator.truediv: lax.div,
+#: the operators that are one primitive for two operands of one type, for which JAX's would trace a program of its own
+_PRIMITIVES: dict[Any, tuple[Callable[..., Any], str]] = {
+    operator.add: (lax.add, "iufc"),
+    operator.sub: (lax.sub, "iufc"),
+    operator.mul: (lax.mul, "iufc"),
+    operator.truediv: (lax.div, "fc"),
 }
 
 
@@ -325,9 +325,15 @@ def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Tem
         return _make(key, function, (_Typed(x.aval), other), {}, (_Typed(x.aval),))
     args = (other, x) if key[3] else (x, other)
     types = [typeof(y) for y in args]
-    if types[0] == types[1] and types[0].dtype.kind in "fc":
-        function = _PRIMITIVES.get(key[0], function)  # JAX's operator would trace a program of its own, to no end
+    primitive, kinds = _PRIMITIVES.get(key[0], (function, ""))
+    if _are_alike(*types) and types[0].dtype.kind in kinds:
+        function = primitive
     return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
+
+
+def _are_alike(x: ShapedArray, y: ShapedArray) -> bool:
+    """Whether a primitive takes two types as they are; it broadcasts a scalar."""
+    return x.dtype == y.dtype and x.weak_type == y.weak_type and (x.shape == y.shape or () in (x.shape, y.shape))
 
 
 class _Typed:

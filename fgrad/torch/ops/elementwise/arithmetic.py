@@ -1,5 +1,6 @@
 """Sums, differences, products, quotients and remainders."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,6 @@ from fgrad.mutable.operation.traits import BY_OPERAND, OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
-from fgrad.torch.ops.table import direct
 from fgrad.torch.ops.table.broadcasting import (
     Types,
     aligned,
@@ -60,13 +60,13 @@ def _scaled(combine: Callable[..., Any], x: Any, y: Any, alpha: Any) -> Any:
 @overload("add", "AddBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, constants=(("alpha", 1),))
 def _add(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
-    return direct.add(input, other)
+    return input + other
 
 
 @overload("add", "AddBackward0", overloads=OF_TENSORS, promote=without_factor, strides=elementwise_of_two)
 def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
-    return _scaled(direct.add, input, other, alpha)
+    return _scaled(operator.add, input, other, alpha)
 
 
 @overloaded(inplace=True, former=["input, alpha, other"], foreach=True)
@@ -97,13 +97,13 @@ def _difference(types: Types, params: dict[str, Any]) -> Dtype:
 )
 def _sub(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
-    return direct.subtract(input, other)
+    return input - other
 
 
 @overload("sub", "SubBackward0", overloads=OF_TENSORS, promote=_difference, strides=elementwise_of_two)
 def _sub_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     check_broadcast(input, other)
-    return _scaled(direct.subtract, input, other, alpha)
+    return _scaled(operator.sub, input, other, alpha)
 
 
 @overloaded(inplace=True, former=["input, alpha, other"], foreach=True)
@@ -118,7 +118,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
 @overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise_of_two)
 def _rsub(input: Array, other: Array, alpha: Number) -> Any:
     check_broadcast(other, input)
-    return _scaled(direct.subtract, other, input, alpha)
+    return _scaled(operator.sub, other, input, alpha)
 
 
 @overload(
@@ -129,7 +129,7 @@ def _rsub(input: Array, other: Array, alpha: Number) -> Any:
     strides=elementwise_of_two,
 )
 def _rsub_number(input: Array, other: Number, alpha: Number) -> Any:
-    return _scaled(direct.subtract, other.astype(input.dtype), input, alpha)
+    return _scaled(operator.sub, other.astype(input.dtype), input, alpha)
 
 
 @overloaded(
@@ -189,14 +189,14 @@ def mul(input: Operand, other: Operand) -> Any:
     Source: `torch.mul <https://docs.pytorch.org/docs/stable/generated/torch.mul.html>`_.
     """
     check_broadcast(input, other)
-    return direct.multiply(input, other)
+    return input * other
 
 
 # the one overload of ``multiply``, which messages and nodes call ``mul``; ``mul`` itself has its row above
 @overload("mul", "MulBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, in_float32=True)
 def _multiply(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
-    return direct.multiply(input, other)
+    return input * other
 
 
 def _truncated(x: Any) -> Any:
@@ -234,7 +234,7 @@ def _trunc_quotient(x: Any, y: Any) -> Any:
 )
 def _div(input: Operand, other: Operand) -> Any:
     check_broadcast(input, other)
-    return direct.divide(input, other)
+    return input / other
 
 
 def _zero_gradients(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -13,8 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
-from fgrad.torch.ops.reductions.reductions import Dims, axes_of
-from fgrad.torch.ops.table import direct
+from fgrad.torch.ops.reductions.reductions import Dims, axes_of, total
 from fgrad.torch.ops.table.broadcasting import check_broadcast, inexact, sum_to
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
@@ -39,7 +38,7 @@ def power_norm(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
     if order == 1:
         return jnp.sum(magnitude, axes, keepdims=keepdim)
     if order == 2:
-        return lax.sqrt(direct.total(direct.multiply(magnitude, magnitude), axes, keepdim))
+        return lax.sqrt(total(magnitude * magnitude, axes, keepdim))
     return jnp.power(jnp.sum(jnp.power(magnitude, order), axes, keepdims=keepdim), 1 / order)
 
 

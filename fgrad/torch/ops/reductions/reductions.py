@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.making import sizes_of
-from fgrad.torch.ops.table import direct
 from fgrad.torch.ops.table.broadcasting import inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
@@ -51,17 +51,23 @@ def _summable(input: Any, dtype: Dtype | None) -> Any:
     return cast(input, dtypes.int64) if input.dtype.kind in "biu" else input
 
 
-def _plain_sum(input: Any, axes: Ints, keepdim: bool = False) -> Any:
+def total(x: Any, axes: Sequence[int], keepdims: bool = False) -> Any:
     """The sum over axes in the type of the elements; for booleans, whether any is true."""
-    if input.dtype == np.bool_:
-        return jnp.any(input, axes, keepdims=keepdim)
-    return direct.total(input, axes, keepdim)
+    axes = tuple([axis % x.ndim for axis in axes])
+    if x.dtype == np.bool_:
+        return jnp.any(x, axes, keepdims=keepdims)
+    if x.dtype not in (np.float32, np.float64):
+        # without a type, JAX sums half precision in single and rounds once, as PyTorch does, but would widen integers
+        return jnp.sum(x, axes, dtype=x.dtype if x.dtype.kind in "iu" else None, keepdims=keepdims)
+    # ``jnp.sum`` traces a program of its own for each new type, for some milliseconds
+    summed = lax.reduce_sum(x, axes)
+    return lax.expand_dims(summed, axes) if keepdims else summed
 
 
 def _sum_or_reshape(input: Any, axes: Ints, keepdim: bool) -> Any:
     """The sum over axes; a reshape if there is nothing to sum, so that the gradient is one, as in PyTorch."""
     shape = [1 if i in axes else n for i, n in enumerate(input.shape) if keepdim or i not in axes]
-    return lax.reshape(input if reduced_count(input.shape, axes) == 1 else _plain_sum(input, axes), shape)
+    return lax.reshape(input if reduced_count(input.shape, axes) == 1 else total(input, axes), shape)
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------
@@ -69,13 +75,13 @@ def _sum_or_reshape(input: Any, axes: Ints, keepdim: bool) -> Any:
 
 @overload("sum", "SumBackward0")
 def _sum_all(input: Array, *, dtype: Any = None) -> Any:
-    return _plain_sum(_summable(input, dtype), tuple(range(input.ndim)))
+    return total(_summable(input, dtype), tuple(range(input.ndim)))
 
 
 @overload("sum", "SumBackward1")
 def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim == () and not keepdim:
-        return _plain_sum(_summable(input, dtype), tuple(range(input.ndim)))
+        return total(_summable(input, dtype), tuple(range(input.ndim)))
     return _sum_or_reshape(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
@@ -137,7 +143,7 @@ def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype.scalar_name}'")
     if kind(input) == "f":
         input = jnp.where(lax.ne(input, input), 0, input)
-    return _plain_sum(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
+    return total(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
 @operation("NansumBackward0", out=WITHOUT_NAN)

@@ -8,7 +8,7 @@ import fgrad
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.creation.copying import converted
-from fgrad.torch.ops.table import direct
+from fgrad.torch.ops.reductions.reductions import total
 from fgrad.torch.ops.table.broadcasting import in_float
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.overloads import overload
@@ -37,13 +37,13 @@ def _softmax(input: Array, dim: int) -> Any:
         if not x.ndim:
             return lax.exp(x - x)
         powers = lax.exp(_shifted(x, dim))
-        return powers / direct.total(powers, (dim,), keepdims=True)
+        return powers / total(powers, (dim,), keepdims=True)
 
     def pullback(ct: Any, out: Any) -> Any:
         if not out.ndim:
             return (ct - ct * out) * out
         product = ct * out
-        return product - out * direct.total(product, (dim,), keepdims=True)
+        return product - out * total(product, (dim,), keepdims=True)
 
     ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
     return ruled(input)
@@ -57,11 +57,11 @@ def _log_softmax(input: Array, dim: int) -> Any:
         if not x.ndim:
             return x - x
         shifted = _shifted(x, dim)
-        return shifted - lax.log(direct.total(lax.exp(shifted), (dim,), keepdims=True))
+        return shifted - lax.log(total(lax.exp(shifted), (dim,), keepdims=True))
 
     def pullback(ct: Any, out: Any) -> Any:
-        total = direct.total(ct, (dim,), keepdims=True) if out.ndim else ct
-        return ct - lax.exp(out) * total
+        summed = total(ct, (dim,), keepdims=True) if out.ndim else ct
+        return ct - lax.exp(out) * summed
 
     ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
     return ruled(input)
