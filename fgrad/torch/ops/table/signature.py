@@ -71,7 +71,7 @@ NUMBERS = (bool, int, float, complex)
 _MIXED: frozenset[type] = frozenset((Size, slice, np.ndarray))
 #: the most bindings that a signature remembers: by the classes of arguments, and by integers
 MAX_BINDINGS, MAX_REMEMBERED = 1 << 10, 1 << 12
-_INTEGER = frozenset((int,))
+INTEGER, _TUPLES = frozenset((int,)), frozenset((tuple, Size))
 
 
 @frozen(eq=False)
@@ -312,13 +312,8 @@ class Signature:
         split: Callable[[tuple[Any, ...], dict[str, Any]], tuple[Sequence[Any], tuple[Any, ...]]],
     ) -> tuple[Sequence[Any], tuple[Any, ...]]:
         """What ``split`` returns for arguments, remembered if these are a tensor, integers and tuples of integers."""
-        rest, plainly = args[1:], bool(args) and isinstance(args[0], Tensor)
-        for x in rest:
-            # equal ones must be alike: True is no integer here
-            kind = x.__class__
-            if kind is not int and not ((kind is tuple or kind is Size) and _INTEGER.issuperset(map(type, x))):
-                plainly = False
-                break
+        rest = args[1:]
+        plainly = bool(args) and isinstance(args[0], Tensor) and _are_integers(rest)
         known = self.by_integers.get(rest) if plainly else None
         if known is not None:
             return [args[0], *known[0]], known[1]
@@ -404,6 +399,13 @@ def _kind(annotation: Any) -> Any:
     if annotation == _OPTIONAL_INT:
         return int
     return annotation if annotation in _CHECKED else None
+
+
+def _are_integers(values: Sequence[Any]) -> bool:
+    """Whether all are integers or tuples of integers, of which equal ones are alike: True is none."""
+    return INTEGER.issuperset(map(type, values)) or all(
+        x.__class__ is int or (x.__class__ in _TUPLES and INTEGER.issuperset(map(type, x))) for x in values
+    )
 
 
 def _is_index(value: Any) -> bool:

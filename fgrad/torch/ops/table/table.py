@@ -29,10 +29,9 @@ from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.traits import Computing, Gradients, Writing
-from fgrad.mutable.operation.views import GEOMETRIES_KEPT, ViewOperation, apply_view
+from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
-from fgrad.mutable.types.size import Size
 from fgrad.mutable.write.copying import write_out
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import return_types
@@ -40,6 +39,7 @@ from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.dispatch import Autocast, Dispatch, as_method, dispatched, of_method
 from fgrad.torch.ops.table.outputs import FROM_OPERATION, Output, check_outputs, with_dtype_of
 from fgrad.torch.ops.table.signature import (
+    INTEGER,
     NUMBERS as NUMBERS,
     Array as Array,
     Arrays as Arrays,
@@ -87,8 +87,6 @@ class Entry:
 
 
 TABLE: Table[Entry] = Table()
-_INTEGERS = frozenset((int,))
-_SEQUENCES = frozenset((tuple, Size))
 
 
 def enter_row(
@@ -226,19 +224,19 @@ def view(
         )
 
         def public_of(signature: Signature) -> Callable[..., Any]:
-            #: the bindings of calls with a tensor and integers or one tuple of these, as most calls of views are
-            bound_integers: dict[tuple[Any, ...], tuple[list[Any], tuple[Any, ...]]] = {}
+            def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+                return signature.split(signature.bind(args, kwargs), len(args))
+
+            known = signature.by_integers
 
             def public(*args: Any, **kwargs: Any) -> Any:
                 tensor, rest = args[0] if args else None, args[1:]
-                integers = rest[0] if len(rest) == 1 and rest[0].__class__ in _SEQUENCES else rest
-                plainly = not kwargs and isinstance(tensor, Tensor) and _INTEGERS.issuperset(map(type, integers))
-                binding = bound_integers.get(rest) if plainly else None
-                if binding is not None:
-                    return apply_view(op, [tensor, *binding[0]], binding[1])
-                operands, params = signature.split(signature.bind(args, kwargs), len(args))
-                if plainly and len(bound_integers) < GEOMETRIES_KEPT:
-                    bound_integers[rest] = operands[1:], params
+                # most calls of views are these, and ``remembered`` would take a fifteenth of their time
+                if not kwargs and isinstance(tensor, Tensor) and INTEGER.issuperset(map(type, rest)):
+                    binding = known.get(rest)
+                    if binding is not None:
+                        return apply_view(op, [tensor, *binding[0]], binding[1])
+                operands, params = split(args, kwargs) if kwargs else signature.remembered(args, split)
                 return apply_view(op, operands, params)
 
             _describe(public, called, array_function)
