@@ -90,9 +90,8 @@ class Snapshot:
     called: set[str] = field(factory=set)
     #: whether some function may use attributes whose names it does not mention
     uses_any: bool = False
-    #: by id, objects that are nothing but their attributes, and of each the names of those that some function may use
-    plain: dict[int, tuple[Any, Location]] = field(factory=dict)
-    used: dict[int, set[str]] = field(factory=dict)
+    #: by id, objects that are nothing but their attributes, and the names of those that some function may use
+    plain: dict[int, tuple[Any, Location, set[str]]] = field(factory=dict)
     #: by id, the user's classes whose attributes some function may use, and those it may instantiate
     classes: dict[int, type] = field(factory=dict)
     instantiable: dict[int, type] = field(factory=dict)
@@ -132,8 +131,7 @@ class Snapshot:
     def _object_attributes(self) -> list[tuple[Location, Any]]:
         """The unvisited attributes of plain objects that the functions found so far may use."""
         attributes: list[tuple[Location, Any]] = []
-        for key, (value, location) in self.plain.items():
-            used = self.used.setdefault(key, set())
+        for value, location, used in self.plain.values():
             for name, attribute in vars(value).items():
                 if name not in used and (self.uses_any or name in self.read or name in self.called):
                     used.add(name)
@@ -226,7 +224,7 @@ class Snapshot:
         namespace = getattr(value, "__dict__", None)
         if namespace.__class__ is dict and _is_of_a_project(type(value)):
             self.track(namespace)
-            self.plain[id(value)] = value, location
+            self.plain[id(value)] = value, location, set()
             return ()
         return self.attributes(value, location)
 
@@ -283,7 +281,7 @@ class Snapshot:
         variables += [
             (parts, part) for part in ("__code__", "__defaults__", "__kwdefaults__") if parts[part] is not None
         ]
-        if not _is_foreign(function):
+        if not _has_foreign_globals(function):
             mentions = Mentions.of(function.__code__)
             self.read |= mentions.read
             self.called |= mentions.called
@@ -363,7 +361,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
                 roots.append((Location(name, (name,)), cell.cell_contents))
         except ValueError:  # not bound yet
             continue
-    if not _is_foreign(function):
+    if not _has_foreign_globals(function):
         scope, names = function.__globals__, Mentions.of(function.__code__).names
         variables = [(name, scope[name]) for name in names if name in scope]
         roots += [(Location(name, (name,)), value) for name, value in variables if not isinstance(value, ModuleType)]
@@ -376,7 +374,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
     return [*roots, *_wrapped(function)]
 
 
-def _is_foreign(function: FunctionType) -> bool:
+def _has_foreign_globals(function: FunctionType) -> bool:
     """Whether the globals of a function hold none of the user's tensors; a wrapper takes another's ``__module__``."""
     scope = function.__globals__
     module = scope.get("__name__", function.__module__)

@@ -214,7 +214,7 @@ class Guards:
         return [kind.values(contents), kind.keys(contents)] if id(container) in self.keyed else [kind.values(contents)]
 
     def checked(self) -> list[Any]:
-        """The containers whose contents must be unchanged."""
+        """The containers whose contents, or some of whose entries, must be unchanged."""
         return [container for container, *_ in (*self.containers, *self.others, *self.entries)]
 
     def match(self, tensors: Sequence[Any]) -> bool:
@@ -313,7 +313,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
     guards.modules = {id(attributes_of(x)): x for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
-    used = {id(vars(x)): capture.snapshot.used.get(key, ()) for key, (x, _) in capture.snapshot.plain.items()}
+    used = {id(vars(x)): names for x, _, names in capture.snapshot.plain.values()}
     for key, (container, before) in capture.snapshot.containers.items():
         if id(container) in tensors or key not in capture.snapshot.persistent:
             continue
