@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import fgrad.torch as ours
 
@@ -318,6 +319,44 @@ x.broadcast_to(size=(2, 3, 4))
 x.broadcast_to(2, -1, 4).shape
 """
 
+ALGEBRA = """
+torch.linalg.cond(torch.zeros(0, 0)).clone()
+torch.linalg.cond(torch.zeros(3, 0, 2), 2).clone()
+torch.linalg.cond(torch.zeros(3, 0, 0, dtype=torch.complex64), -2).clone()
+torch.linalg.cond(torch.zeros(0, 3, 3), "fro").clone()
+torch.linalg.svd(torch.eye(2), driver="gesvd")
+torch.linalg.svdvals(torch.eye(2), driver="gesvd")
+torch.linalg.svdvals(torch.full((3, 3), np.nan))
+torch.linalg.svd(torch.stack([torch.eye(3), torch.eye(3) * np.nan]))
+torch.linalg.eigh(torch.stack([torch.eye(3), torch.eye(3) * np.nan]))
+torch.linalg.matrix_norm(torch.eye(3) * np.nan, 2)
+torch.linalg.pinv(x[:2, :2], rtol=torch.tensor(0.5)).round(decimals=4)
+torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.tensor([0.1, 3.0, 7.0])).add(1).round(decimals=4)
+torch.linalg.pinv(x.reshape(3, 2, 2), rtol=torch.tensor([[0.1, 0.3, 0.9]])).add(1).round(decimals=4)
+torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.tensor([1, 3, 0]), rtol=torch.tensor(0.2).double()).round(decimals=4)
+torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.ones(2))
+torch.linalg.pinv(x[:2, :2], atol=torch.tensor([1j]))
+"""
+
+SPECIAL = """
+torch.pow(torch.tensor([True, False]), True)
+torch.pow(torch.tensor([True, False]), False)
+torch.tensor([True, False]).pow_(True)
+torch.pow(torch.tensor([True, False]), torch.tensor(True))
+torch.tensor([complex(np.inf, np.nan), complex(np.nan, -np.inf), complex(np.nan, 1), complex(np.nan, np.nan)]).abs()
+torch.nn.functional.silu(z)
+torch.nn.functional.silu(z.requires_grad_())
+torch.nn.functional.hardtanh(torch.ones(2, dtype=torch.uint8))
+torch.nn.functional.hardtanh(torch.ones(2, dtype=torch.uint8), 0, 3)
+torch.mvlgamma(torch.tensor([True]), 1)
+torch.mvlgamma(torch.tensor([1]), 1)
+torch.nn.functional.binary_cross_entropy_with_logits(x.double(), x)
+torch.nn.functional.binary_cross_entropy_with_logits(x, x.double()).dtype
+torch.nn.functional.binary_cross_entropy_with_logits(x, x.half(), reduction="none").dtype
+torch.nn.functional.binary_cross_entropy_with_logits(x, x > 0)
+torch.nn.functional.binary_cross_entropy_with_logits(x.double(), x, x, pos_weight=x[0].double(), reduction="sum").dtype
+"""
+
 
 def _outcome(torch: Any, expression: str) -> Any:
     named = {
@@ -352,7 +391,12 @@ def warned_always():
 
 
 @pytest.mark.parametrize(
-    "expression", [line for block in (VIEWS, INDICES, NEW, TYPES, SHARED, NAMED) for line in block.strip().split("\n")]
+    "expression",
+    [
+        line
+        for block in (VIEWS, INDICES, NEW, TYPES, SHARED, NAMED, ALGEBRA, SPECIAL)
+        for line in block.strip().split("\n")
+    ],
 )
 def test_comes_to_what_it_does_in_pytorch(expression: str):
     assert _outcome(ours, expression) == _outcome(theirs, expression)
@@ -377,6 +421,46 @@ def test_filling_a_mask_has_the_gradients_of_index_put():
         return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("rcond", [1e-3, 1e-2, 0.1, 0.5])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_least_squares_with_pivoted_columns(rcond: float, batch: tuple[int, ...]):
+    # PyTorch passes uninitialised pivots to LAPACK, so the oracle of the values is SciPy
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(*batch, 5, 4)), rng.normal(size=(*batch, 4, 4))
+    a = factors[0] * np.array([1, 0.2, 0.03, 0.004]) @ factors[1]
+    b = rng.normal(size=(*batch, 5, 2))
+    found = ours.linalg.lstsq(ours.tensor(a), ours.tensor(b), rcond=rcond)
+    for index in np.ndindex(*batch):
+        solution, _, rank, _ = scipy.linalg.lstsq(a[index], b[index], rcond, lapack_driver="gelsy")
+        assert found.rank[index] == rank
+        np.testing.assert_allclose(found.solution[index].numpy(), solution, 1e-8)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4)])
+def test_the_tangents_of_all_singular_vectors(shape: tuple[int, int]):
+    a = np.random.default_rng(0).normal(size=(2, *shape))
+
+    def run(torch: Any) -> Any:
+        forward = torch.autograd.forward_ad
+        with forward.dual_level():
+            found = torch.linalg.svd(forward.make_dual(torch.tensor(a[0]), torch.tensor(a[1])))
+            return [forward.unpack_dual(x).tangent.numpy() for x in found]
+
+    for found, expected in zip(run(ours), run(theirs), strict=True):
+        np.testing.assert_allclose(np.abs(found), np.abs(expected), 1e-9, 1e-12)  # LAPACKs choose signs differently
+
+
+def test_the_gradient_of_least_squares_does_not_depend_on_the_tolerance():
+    def run(torch: Any) -> Any:
+        a = torch.tensor([[1.0, 1, 0], [1, 2, 1], [0, 1, 1.1], [2, 2, 2]], dtype=torch.float64, requires_grad=True)
+        b = torch.arange(4.0, dtype=torch.float64)[:, None].requires_grad_()
+        solution = torch.linalg.lstsq(a, b, rcond=0.5, driver="gelsd").solution
+        return [x.numpy() for x in (solution.detach(), *torch.autograd.grad(solution.sum(), (a, b)))]
+
+    for one, other in zip(run(ours), run(theirs), strict=True):
+        np.testing.assert_allclose(one, other, 1e-9, 1e-12)
 
 
 def test_a_variance_has_one_correction():

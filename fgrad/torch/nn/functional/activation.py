@@ -64,6 +64,8 @@ def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if input.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
+    if input.dtype.kind == "u" and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     low, high = jnp.asarray(min_val, input.dtype), jnp.asarray(max_val, input.dtype)
     return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
 

@@ -2,20 +2,21 @@
 
 from typing import Any
 
+import numpy as np
 from jax import nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy, int64, uint8
+from fgrad.mutable.types.dtypes import bool_, from_numpy, int64, uint8
 from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
-from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
-from fgrad.torch.ops.table.broadcasting import check_broadcast, common
+from fgrad.torch.ops.elementwise.arithmetic import SUBTRACTED_BOOLS, scaled_by, shifted_by
+from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
@@ -366,19 +367,20 @@ def binary_cross_entropy(
     return apply(operation_of(_binary_cross_entropy), (input, target, _in_type_of(weight, target)), (enum,))
 
 
-@kernel(
-    "BinaryCrossEntropyWithLogitsBackward0", promote=common, always_saved=("self", "target", "weight", "pos_weight")
-)
-@single
+@kernel("BinaryCrossEntropyWithLogitsBackward0", always_saved=("self", "target", "weight", "pos_weight"))
 def _binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Fixed = None, pos_weight: Fixed = None, *, reduction: int
 ) -> Any:
     check_floating("log_sigmoid_cpu", input)
     if pos_weight is not None:
         check_broadcast(pos_weight, target)
-    log_weight = 1 if pos_weight is None else (pos_weight - 1) * target + 1
+    # PyTorch writes the losses in place of a tensor of the target's type
+    result_type = target.dtype
+    wide = jnp.promote_types(jnp.promote_types(input.dtype, result_type), np.float32)
+    input, target = input.astype(wide), target.astype(wide)
+    log_weight = 1 if pos_weight is None else (pos_weight.astype(wide) - 1) * target + 1
     losses = (1 - target) * input + log_weight * nn.softplus(-input)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return reduced(losses if weight is None else losses * weight.astype(wide), reduction).astype(result_type)
 
 
 @composite(method=False, name="binary_cross_entropy_with_logits", autocast="fp32", out=NOT_TAKEN)
@@ -388,6 +390,8 @@ def _torch_bce_with_logits(
     """``torch.nn.functional.binary_cross_entropy_with_logits`` with the reduction as a number."""
     check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     check_floating("log_sigmoid_cpu", input._type.array)
+    if target.dtype is bool_:
+        raise RuntimeError(SUBTRACTED_BOOLS)
     if not target.is_floating_point():
         result_name = ops.result_type(input, target).scalar_name
         raise RuntimeError(

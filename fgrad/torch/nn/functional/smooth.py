@@ -9,7 +9,15 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
-from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
+from fgrad.torch.ops.table.kernels import (
+    check_floating,
+    check_real_gradient,
+    functional,
+    kernel,
+    run_inplace,
+    single,
+    takes,
+)
 from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
@@ -166,6 +174,7 @@ def _silu(input: Array) -> Any:
 @takes("silu(input)")
 def silu(input: Any, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
+    check_real_gradient("silu", input)
     return run_inplace(_silu, input) if inplace else _silu(input)
 
 

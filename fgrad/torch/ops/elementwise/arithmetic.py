@@ -28,7 +28,7 @@ from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
 
-_BOOLS = (
+SUBTRACTED_BOOLS = (
     "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
     "instead."
 )
@@ -86,7 +86,7 @@ def _difference(types: Types, params: dict[str, Any]) -> Dtype:
     """The common type of the operands of a subtraction, which booleans do not have."""
     bools = [t is bool or (isinstance(t, TensorType) and t.dtype is bool_) for t in types[:2]]
     if all(bools):
-        raise RuntimeError(_BOOLS)
+        raise RuntimeError(SUBTRACTED_BOOLS)
     if any(bools):
         raise RuntimeError(_BOOL)
     return common(types[:2], params)

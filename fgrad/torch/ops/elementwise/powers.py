@@ -106,6 +106,8 @@ def _any_power(x: Any, exponent: Any) -> Any:
     "pow", "PowBackward0", overloads=BY_OPERAND, promote=common, strides=elementwise_of_tensors, always_saved=("self",)
 )
 def _pow_number(input: Array, exponent: Number, special: float | None) -> Any:
+    if kind(input) == "b" and kind(exponent) == "b":
+        return input | ~exponent
     if special is None or kind(input) == "b" or (kind(input) == "i" and special < 0):
         return _any_power(input, exponent.astype(input.dtype))
     return _constant_power(input, special)

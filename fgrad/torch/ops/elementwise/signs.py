@@ -1,5 +1,6 @@
 """Absolute values, signs, and neighbouring numbers."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ def _abs_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
 
 @derivative(_abs_pullback)
 def _modulus(x: Any) -> Any:
+    if kind(x) == "c":
+        # infinite if a part is, though the other be NaN
+        infinite = jnp.isinf(lax.real(x)) | jnp.isinf(lax.imag(x))
+        return jnp.where(infinite, math.inf, lax.abs(x))
     return lax.abs(x)
 
 

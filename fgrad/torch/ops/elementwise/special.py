@@ -11,10 +11,11 @@ from jax import lax, numpy as jnp, scipy as jsp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS, overloads_with_numbers, times_log
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, check_wide
 from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -273,9 +274,15 @@ def _gamma_arguments(x: Any, p: int) -> Any:
     return x[..., None] + (np.arange(p) / 2 - (p - 1) / 2).astype(x.dtype)
 
 
+def _inexact_of_number(types: Types, params: dict[str, Any]) -> Dtype:
+    if types[0].dtype is bool_:
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
+    return inexact(types, params)
+
+
 @operation(
     "MvlgammaBackward0",
-    promote=inexact,
+    promote=_inexact_of_number,
     strides=elementwise,
     inplace=True,
     out=cast("mvlgamma: result type {want} can't be cast to the desired output type {got}"),

@@ -6,15 +6,15 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
 from fgrad.mutable.operation.traits import OF_TENSORS
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, uint8
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative
+from fgrad.torch.ops.table.kernels import check_real_gradient
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.numbers import plain_number
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
@@ -382,6 +382,5 @@ def nan_to_num(input: Array, nan: Number = None, posinf: Number = None, neginf: 
 
     Source: `torch.nan_to_num <https://docs.pytorch.org/docs/stable/generated/torch.nan_to_num.html>`_.
     """
-    if input._type.dtype.is_complex and modes.grad and is_tracked(input):
-        raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
+    check_real_gradient("nan_to_num", input)
     return _nan_to_num, input, nan, posinf, neginf

@@ -15,6 +15,7 @@ from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.torch import return_types
 from fgrad.torch.ops.linalg.matrices import (
     adjoint,
+    check_converged,
     check_inexact,
     check_lapack,
     check_matrix,
@@ -154,7 +155,7 @@ def _refuse_phase(function: str) -> Callable[..., None]:
 
 
 def _singular(x: Any, full_matrices: bool) -> Any:
-    """The decomposition; its pull-back ignores the arbitrary extra vectors of ``full_matrices``."""
+    """The decomposition; the arbitrary extra vectors of ``full_matrices`` have no derivative."""
     rows, width = x.shape[-2:]
     rank = min(rows, width)
 
@@ -183,7 +184,16 @@ def _singular(x: Any, full_matrices: bool) -> Any:
             gradient = matmul_exact(u, inner)
         return (conjugate(gradient),)
 
-    return _with_pullback(lambda x: tuple(jnp.linalg.svd(x, full_matrices=full_matrices)), pullback)(x)
+    def forward(x: Any) -> Any:
+        return tuple(jnp.linalg.svd(x, full_matrices=full_matrices))
+
+    def pushforward(tangents: Any, outs: Any, x: Any) -> Any:
+        du, ds, dvh = fgrad.jvp(lambda x: tuple(jnp.linalg.svd(x, full_matrices=False)), (x,), tangents)[1]
+        before = [(0, 0)] * (x.ndim - 2)
+        extra_left, extra_right = outs[0].shape[-1] - rank, outs[2].shape[-2] - rank
+        return jnp.pad(du, [*before, (0, 0), (0, extra_left)]), ds, jnp.pad(dvh, [*before, (0, extra_right), (0, 0)])
+
+    return fgrad.define_rule(forward, vjp=pullback, jvp=pushforward)(x)
 
 
 @overload(
@@ -203,7 +213,13 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: Any = None) -> A
 
     Source: `torch.linalg.svd <https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html>`_.
     """
-    return return_types.linalg_svd(apply(_linalg_svd.operation, (A,), (full_matrices,)))
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+    result = return_types.linalg_svd(apply(_linalg_svd.operation, (A,), (full_matrices,)))
+    check_converged("linalg.svd", A, result.S, "singular values")
+    return result
 
 
 @linalg(autocast="fp32")
@@ -212,7 +228,7 @@ def svdvals(A: Array, *, driver: Any = None) -> Tensor:
 
     Source: `torch.linalg.svdvals <https://docs.pytorch.org/docs/stable/generated/torch.linalg.svdvals.html>`_.
     """
-    return linalg_svd(A, False).S
+    return linalg_svd(A, False, driver=driver).S
 
 
 @composite(autocast="fp32")
@@ -329,7 +345,9 @@ def eigh(A: Array, UPLO: str = "L") -> Any:
 
     Source: `torch.linalg.eigh <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eigh.html>`_.
     """
-    return return_types.linalg_eigh(apply(_linalg_eigh.operation, (A,), (UPLO,)))
+    result = return_types.linalg_eigh(apply(_linalg_eigh.operation, (A,), (UPLO,)))
+    check_converged("linalg.eigh", A, result.eigenvalues, "eigenvalues")
+    return result
 
 
 @linalg(autocast="fp32")

@@ -6,9 +6,11 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
+from fgrad.mutable.layout.geometry import mismatch
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
+from fgrad.torch.ops.indexing.selection import where
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,
@@ -24,7 +26,7 @@ from fgrad.torch.ops.linalg.matrices import (
 )
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Fixed, composite
 from fgrad.torch.random.scalars import scalar_name
 
 
@@ -93,9 +95,21 @@ def inverse(input: Array) -> Tensor:
 
 
 def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    """The pseudo-inverse; singular values of at most ``max(atol, rtol * largest)`` count as zero."""
+    """The pseudo-inverse; singular values of at most ``max(atol, rtol * largest)`` count as zero.
 
-    def forward(x: Any) -> Any:
+    The tolerances are numbers, or arrays with one for each matrix of a batch.
+    """
+    number = np.finfo(x.dtype)
+    absolute = jnp.asarray(0 if atol is None else atol, None if hasattr(atol, "dtype") else number.dtype)
+    default = jnp.where(absolute > 0, 0, number.eps * max(x.shape[-2:])).astype(number.dtype)
+    relative = default if rtol is None else jnp.asarray(rtol, None if hasattr(rtol, "dtype") else number.dtype)
+    for tolerance in (absolute, relative):
+        if (error := mismatch(tolerance.shape, x.shape[:-2])) is not None:
+            raise error
+    batch = np.broadcast_shapes(x.shape[:-2], absolute.shape, relative.shape)
+    x = jnp.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+    def forward(x: Any, absolute: Any, relative: Any) -> Any:
         if not x.size:
             return jnp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
         if hermitian:
@@ -104,12 +118,11 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
         else:
             u, s, vh = jnp.linalg.svd(x, full_matrices=False)
             sizes = s
-        default = 0.0 if atol is not None and atol > 0 else np.finfo(x.dtype).eps * max(x.shape[-2:])
-        limit = jnp.maximum(atol or 0.0, (default if rtol is None else rtol) * jnp.max(sizes, -1, keepdims=True))
+        limit = jnp.maximum(absolute[..., None], relative[..., None] * jnp.max(sizes, -1, keepdims=True))
         scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
         return matmul_exact(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
 
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    def pullback(ct: Any, out: Any, x: Any, absolute: Any, relative: Any) -> tuple[Any, None, None]:
         # by the formula of Golub and Pereyra; the cotangent is the conjugate of PyTorch's gradient
         ct_t = transposed(ct)
         outer = adjoint(out)
@@ -131,21 +144,33 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
                 + ok
                 - matmul_exact(ok, out, x)
             )
-        return (lax.conj(gradient) if x.dtype.kind == "c" else gradient,)
+        return lax.conj(gradient) if x.dtype.kind == "c" else gradient, None, None
 
-    return fgrad.define_rule(forward, vjp=pullback)(x)
+    return fgrad.define_rule(forward, vjp=pullback)(x, absolute, relative)
 
 
 @overload(
     "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
 )
 def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    _check_pinv(input)
+    return pseudo_inverse(input, atol, rtol, hermitian)
+
+
+@overload(
+    "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
+)
+def _linalg_pinv_of_tensors(input: Array, atol: Fixed, rtol: Fixed, hermitian: bool) -> Any:
+    _check_pinv(input)
+    return pseudo_inverse(input, atol, rtol, hermitian)
+
+
+def _check_pinv(input: Any) -> None:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(
             f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor with 2 or more "
             "dimensions of float, double, cfloat or cdouble types"
         )
-    return pseudo_inverse(input, atol, rtol, hermitian)
 
 
 @linalg(out=safely_cast("linalg.pinv"))
@@ -156,12 +181,28 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
       A: the matrices.
       rcond: another name for ``rtol``.
       hermitian: whether the matrices are Hermitian.
-      atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero.
+      atol, rtol: singular values up to ``max(atol, rtol * largest)`` count as zero; tensors have a tolerance for each
+        matrix.
 
     Source: `torch.linalg.pinv <https://docs.pytorch.org/docs/stable/generated/torch.linalg.pinv.html>`_.
     """
-    atol, relative = (x.item() if isinstance(x, Tensor) else x for x in (atol, rcond if rtol is None else rtol))
-    return _linalg_pinv(A, atol, relative, hermitian)
+    relative = rcond if rtol is None else rtol
+    if not isinstance(atol, Tensor) and not isinstance(relative, Tensor):
+        return _linalg_pinv(A, atol, relative, hermitian)
+    for name, tolerance in (("atol", atol), ("rtol", relative)):
+        if not isinstance(tolerance, Tensor | None):
+            raise TypeError(f"linalg_pinv(): argument '{name}' must be Tensor, not {type(tolerance).__name__}")
+        if tolerance is not None and tolerance._type.dtype.is_complex:
+            raise RuntimeError(
+                f"torch.linalg.pinv: {name} tensor of complex type is not supported. Got "
+                f"{scalar_name(tolerance._type.dtype.numpy)}"
+            )
+    if atol is None:
+        atol = relative.new_zeros(())
+    if relative is None:
+        default = np.finfo(A._type.dtype.numpy).eps * max(A._type.shape[-2:])
+        relative = where(atol > 0, 0.0, default)
+    return _linalg_pinv_of_tensors(A, atol, relative, hermitian)
 
 
 @composite(autocast="fp32", out=NOT_TAKEN)

@@ -122,6 +122,23 @@ def first_failure(info: Tensor) -> tuple[str, int] | None:
     return f"(Batch element {i}): ", int(codes.reshape(-1)[i])
 
 
+def check_converged(function: str, matrices: Tensor, values: Tensor, what: str) -> None:
+    """Raise PyTorch's error for matrices whose singular values or eigenvalues LAPACK did not find: those are NaN."""
+    found = elements(values._value())
+    if found is None or not np.isnan(found).any():
+        return
+    failed = np.isnan(found).any(-1)
+    i = int(np.flatnonzero(failed)[0])
+    matrix = elements(matrices._value()).reshape(-1, *matrices._type.shape[-2:])[i]
+    reason = (
+        "contained non-finite values."
+        if what == "singular values" and np.isnan(matrix).any()
+        else f"is ill-conditioned or has too many repeated {what} (error code: {found.shape[-1] - 1})."
+    )
+    which = f"(Batch element {i}): " if failed.ndim else ""
+    raise LinAlgError(f"{function}: {which}The algorithm failed to converge because the input matrix {reason}")
+
+
 def zero_pivot(x: Any) -> Any:
     """The position, from 1, of the first zero on the diagonal of the LU factor; 0 if there is none."""
     factor = lax.linalg.lu(lax.stop_gradient(x))[0]

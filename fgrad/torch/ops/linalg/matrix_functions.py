@@ -157,6 +157,8 @@ def cond(A: Array, p: Order = None) -> Tensor:
     shape = A._type.shape
     if len(shape) < 2:
         raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
+    if 0 in shape:
+        return A.new_zeros(shape[:-2], dtype=A._type.dtype.to_real())
     if p is None or (not isinstance(p, str) and abs(p) == 2):
         values = svdvals(A)
         largest, least = values[..., :1], values[..., -1:]

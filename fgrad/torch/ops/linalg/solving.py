@@ -1,9 +1,11 @@
 """Linear systems, least squares, and tensors as linear maps."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax, numpy as jnp
 
@@ -316,6 +318,66 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
 # -- least squares ---------------------------------------------------------------------------------------------------
 
 
+def _pivoted(x: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
+    """The QR factors of a matrix with pivoted columns, the pivots, and the rank that LAPACK's ``gelsy`` finds.
+
+    It is the number of leading columns whose factor has a condition number below ``1 / rcond``.
+    """
+    q, r, pivots = jax.scipy.linalg.qr(x, mode="economic", pivoting=True)
+    size = r.shape[0]
+    row, column = jnp.arange(size)[:, None], jnp.arange(r.shape[1])
+
+    def regular(count: Any) -> Any:
+        values = jnp.linalg.svd(jnp.where((row < count) & (column < count), r, 0), compute_uv=False)
+        return (values[count - 1] > 0) & (values[count - 1] >= values[0] * rcond)
+
+    rank = jnp.sum(jnp.cumprod(lax.map(regular, jnp.arange(1, size + 1))))
+    return q, r, pivots, rank
+
+
+def _basic_solution(x: Any, right_side: Any, rcond: float) -> Any:
+    """The solution of least norm of the leading columns of the pivoted factor, as LAPACK's ``gelsy`` gives it."""
+    q, r, pivots, rank = _pivoted(x, rcond)
+    leading = jnp.where(jnp.arange(r.shape[0])[:, None] < rank, r, 0)
+    found = matmul_exact(pseudo_inverse(leading, None, None, False), adjoint(q), right_side)
+    return jnp.zeros_like(found).at[pivots].set(found)
+
+
+def _rank(x: Any, rcond: float) -> Any:
+    return _pivoted(x, rcond)[3]
+
+
+def _of_each(function: Callable[..., Any], x: Any, *others: Any) -> Any:
+    """A function of matrices, applied to each of a batch."""
+    for _ in x.shape[:-2]:
+        function = jax.vmap(function)
+    return function(x, *others)
+
+
+def _least_squares(x: Any, right_side: Any, rcond: float | None, pivoted: bool) -> Any:
+    """The solution of least norm; as in PyTorch, its derivative does not depend on ``rcond``."""
+
+    def of_full_rank(x: Any, right_side: Any) -> Any:
+        return matmul_exact(pseudo_inverse(x, None, None, False), right_side)
+
+    def of_lower_rank(x: Any, right_side: Any) -> Any:
+        if pivoted:
+            return _of_each(functools.partial(_basic_solution, rcond=rcond), x, right_side)
+        return matmul_exact(pseudo_inverse(x, None, rcond, False), right_side)
+
+    def pullback(ct: Any, out: Any, x: Any, right_side: Any) -> tuple[Any, Any]:
+        return fgrad.vjp(of_full_rank, x, right_side)[1](ct)
+
+    if rcond is None or not x.size or not right_side.size:
+        return of_full_rank(x, right_side)
+    return fgrad.define_rule(of_lower_rank, vjp=pullback)(x, right_side)
+
+
+@overload("linalg_lstsq", None)
+def _pivoted_rank(input: Array, rcond: Any) -> Any:
+    return _of_each(functools.partial(_rank, rcond=rcond), lax.stop_gradient(input))
+
+
 @overload(
     "linalg_lstsq",
     "LinalgLstsqBackward0",
@@ -325,7 +387,7 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     strides=column_major,
     gradient_strides={"self": column_major},
 )
-def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> Any:
+def _linalg_lstsq(input: Array, B: Array, rcond: Any, pivoted: bool, with_residuals: bool) -> Any:
     check_pair("torch.linalg.lstsq", input, B)
     vector = B.ndim == input.ndim - 1
     right_side = B[..., None] if vector else B
@@ -333,7 +395,7 @@ def _linalg_lstsq(input: Array, B: Array, rcond: Any, with_residuals: bool) -> A
         raise RuntimeError(
             f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
         )
-    solution = matmul_exact(pseudo_inverse(input, None, rcond, False), right_side)
+    solution = _least_squares(input, right_side, rcond, pivoted)
     residual = matmul_exact(input, solution) - right_side
     squares = lax.real(residual * conjugate(residual)) if input.dtype.kind == "c" else residual * residual
     residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
@@ -346,7 +408,8 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
 
     Arguments:
       A, B: the matrices.
-      rcond: singular values up to this factor of the largest count as zero.
+      rcond: singular values up to this factor of the largest count as zero; with the driver ``gelsy``, which is the
+        default, columns that raise the condition number above its inverse.
       driver: LAPACK's method, which determines what else is returned; the solution is that of least norm.
 
     Returns:
@@ -365,10 +428,15 @@ def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
     detached = A.detach()
     singular = _singular_values(detached)
     limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
-    rank = (singular > singular[..., :1] * limit).sum(-1)
+    pivoted = kind == "gelsy" and rcond is not None
+    rank = (
+        _pivoted_rank(detached, rcond)
+        if pivoted and singular.numel()
+        else (singular > singular[..., :1] * limit).sum(-1)
+    )
     empty = singular.new_empty(0)
     with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
-    solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, with_residuals))
+    solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, pivoted, with_residuals))
     return return_types.linalg_lstsq(
         (
             solution,

@@ -98,3 +98,9 @@ def check_constant(function: str, **tensors: Any) -> None:
                 f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot "
                 "have requires_grad True."
             )
+
+
+def check_real_gradient(function: str, input: Tensor) -> None:
+    """Raise PyTorch's error for a complex tensor that requires grad where the derivative is of real numbers only."""
+    if input._type.dtype.is_complex and modes.grad and is_tracked(input):
+        raise RuntimeError(f"{function} does not support automatic differentiation for outputs with complex dtype.")
