@@ -218,6 +218,8 @@ class UpdateOptimizer(Optimizer):
                     self.state[param].update(initial)
         numbers = {key: _without_axes(value) for key, value in self._numbers(_traced(group)).items()}
         advance = _advance_differentiably if group.get("differentiable") else _advance
+        if group.get("fused"):
+            advance = _advance_uncounted
         update = self._update(group)
         for separate in without_aliasing(params):
             advance(update, separate, self.state, numbers)
@@ -262,23 +264,29 @@ def _without_axes(x: Any) -> Any:
     return x.squeeze() if isinstance(x, Tensor) and x.dim() != 0 else x
 
 
-def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
+def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any], counted: bool = True) -> None:
     items = [(param, param.grad, _present(update, state.get(param))) for param in params]
     tensors = {key: value for key, value in numbers.items() if isinstance(value, Tensor)}
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
     news = fused_each(update, items, (tensors,), plain)
-    assign(params, [new for new, _ in news], update.writes)
-    written: tuple[list[Any], list[Any]] = [], []
+    assign(params, [new for new, _ in news], update.writes if counted else 0)
+    written: tuple[list[Any], list[Any], list[Any]] = [], [], []
     for param, (_, new_state) in zip(params, news, strict=True):
         kept = state[param] if new_state else {}
         for key, value in new_state.items():
             before = kept.get(key)
             if isinstance(before, Tensor):
-                written[key in update.twice].append((before, value))
+                times = 2 if key in update.twice else 1
+                written[times if counted or key == "step" else 0].append((before, value))
             else:
                 kept[key] = value
-    for count, pairs in enumerate(written, 1):
+    for count, pairs in enumerate(written):
         assign([old for old, _ in pairs], [new for _, new in pairs], count)
+
+
+def _advance_uncounted(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
+    """The same as PyTorch's fused kernels do it: only writes to the step count in the versions."""
+    _advance(update, params, state, numbers, counted=False)
 
 
 def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:

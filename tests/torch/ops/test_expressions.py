@@ -444,7 +444,10 @@ def test_the_tangents_of_all_singular_vectors(shape: tuple[int, int]):
 
     def run(torch: Any) -> Any:
         forward = torch.autograd.forward_ad
-        with forward.dual_level():
+        with (
+            forward.dual_level(),
+            warnings.catch_warnings(action="ignore"),
+        ):  # PyTorch's of its own deprecated functions
             found = torch.linalg.svd(forward.make_dual(torch.tensor(a[0]), torch.tensor(a[1])))
             return [forward.unpack_dual(x).tangent.numpy() for x in found]
 

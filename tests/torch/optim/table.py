@@ -40,6 +40,7 @@ CASES = [
         {"lr": 0.1, "momentum": 0.5, "nesterov": True},
         {"lr": 1, "maximize": True, "weight_decay": 0.01},
         {"lr": 0.1, "foreach": True},
+        {"lr": 0.1, "momentum": 0.9, "fused": True},
     ),
     *_cases(
         "Adam",
@@ -48,6 +49,7 @@ CASES = [
         {"betas": (0.0, 0.5), "eps": 1e-3, "maximize": True},
         {"weight_decay": 0.1, "decoupled_weight_decay": True},
         {"foreach": True, "amsgrad": True},
+        {"fused": True, "amsgrad": True},
     ),
     *_cases("AdamW", {"lr": 0.1, "weight_decay": 0.5, "amsgrad": True}, {"maximize": True}),
     *_cases("Adamax", {"lr": 0.1, "weight_decay": 0.1, "betas": (0.5, 0.9)}, {"maximize": True}),
