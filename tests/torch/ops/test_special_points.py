@@ -46,6 +46,36 @@ def test_the_derivative_of_an_exponential_unit_far_below_zero(name, number):
     np.testing.assert_allclose(actual, expected, 1e-12)
 
 
+def _cofactors(x):
+    rows = range(len(x))
+    minors = [[np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in rows] for i in rows]
+    return np.array([[(-1) ** (i + j) * minors[i][j] for j in rows] for i in rows])
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.ones((3, 3)),
+        np.zeros((3, 3)),
+        np.diag([1.0, 2, 3, 0]),
+        np.eye(4)[[0, 0, 2, 3]],
+        np.eye(4),
+        np.outer([1, 2, 3], [1j, 1, 2]) + np.diag([1j, 0, 0]),
+        np.arange(16.0).reshape(4, 4) ** 2,
+    ],
+)
+def test_the_second_derivative_of_a_determinant(matrix):
+    # PyTorch's is NaN where singular values are equal
+    direction = np.random.default_rng(0).normal(size=matrix.shape).astype(matrix.dtype)
+    step = 1e-3 * direction
+    # exact up to rounding: cofactors are polynomials of degree 3 at most
+    near, far = (_cofactors(matrix + k * step) - _cofactors(matrix - k * step) for k in (1, 2))
+    expected = (8 * near - far) / 12e-3
+    x = ours.tensor(matrix, requires_grad=True)
+    _, found = ours.func.jvp(ours.func.grad(lambda x: ours.linalg.det(x).real), (x,), (ours.tensor(direction),))
+    np.testing.assert_allclose(found.detach().resolve_conj().numpy(), expected.conj(), 1e-9, 1e-8)
+
+
 @pytest.mark.parametrize("name", ["elu", "celu", "selu"])
 @pytest.mark.parametrize("number", [-2.0, -0.0, 0.0, 1.0])
 def test_the_second_derivative_of_an_exponential_unit(name, number):
