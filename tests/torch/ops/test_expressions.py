@@ -350,6 +350,53 @@ torch.nn.functional.hardtanh(torch.ones(2, dtype=torch.uint8))
 torch.nn.functional.hardtanh(torch.ones(2, dtype=torch.uint8), 0, 3)
 torch.mvlgamma(torch.tensor([True]), 1)
 torch.mvlgamma(torch.tensor([1]), 1)
+torch.clamp(torch.ones(2, dtype=torch.uint8), min=300)
+torch.clamp(torch.ones(2, dtype=torch.uint8), -1, 200)
+torch.clamp(torch.ones(2, dtype=torch.uint8), max=300.0)
+torch.clamp_max(torch.ones(2, dtype=torch.int8), -300)
+torch.ones(2, dtype=torch.int8).clamp_(min=300)
+torch.clamp_min(x.half(), 1e6)
+torch.clip(x, 1e60)
+byte.scatter(0, index, 300)
+byte.scatter(0, index, -1)
+x.scatter(0, index, 1j)
+x.scatter(0, index, 1j, reduce="add")
+byte.index_fill(0, index[0], 300)
+torch.where(byte == 1, byte, 300)
+torch.where(byte == 1, byte, 300.5)
+torch.where(x > 5, 1e60, x)
+torch.where(x > 5, x.half(), -np.inf)
+byte.pow(300)
+byte.pow(300.0)
+(byte > 1).pow(300)
+x.half().pow(1e6)
+x.pow(1j)
+torch.add(byte, byte, alpha=300)
+torch.add(byte, byte, alpha=-1)
+torch.add(byte, 300, alpha=300)
+torch.add(byte, 1.5, alpha=300)
+torch.add(byte, x, alpha=300)
+torch.add(x, 1, alpha=1j)
+torch.sub(x, x, alpha=1e60)
+torch.rsub(byte, byte, alpha=300)
+byte.addcmul(byte, byte, value=300)
+x.addcdiv(x, x, value=1e60)
+torch.addcmul(x, x, x, value=1j)
+torch.lerp(x, x, 1j)
+torch.nn.functional.pad(byte, (1, 1), value=300)
+torch.nn.functional.pad(x, (1, 1), value=-np.inf)
+torch.autograd.grad(torch.cdist(leaf, leaf * 2, p=np.inf).sum(), leaf)[0]
+torch.autograd.grad(torch.pdist(torch.cat([leaf, leaf * 2]), p=np.inf).sum(), leaf)[0]
+torch.kthvalue(x[:0], 1, 0)
+torch.kthvalue(x[:0], 1, 1).values.clone()
+torch.unique(x[:, :0], dim=0)
+torch.unique(x[:0], dim=0)
+torch.unique(x[:0, :0], dim=0)
+torch.unique(x.sum(), dim=0)
+torch.unique_consecutive(x[:, :0], dim=0)
+torch.trapezoid(x[:, :0])
+torch.trapezoid(x[:0], dim=0)
+torch.trapezoid(x[0, :0], x[0, :0])
 torch.nn.functional.binary_cross_entropy_with_logits(x.double(), x)
 torch.nn.functional.binary_cross_entropy_with_logits(x, x.double()).dtype
 torch.nn.functional.binary_cross_entropy_with_logits(x, x.half(), reduction="none").dtype
@@ -368,6 +415,8 @@ def _outcome(torch: Any, expression: str) -> Any:
         "x": torch.arange(12.0).reshape(3, 4),
         "z": torch.tensor([1 + 2j, 3 - 1j]),
         "last": torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        "byte": torch.ones(2, 2, dtype=torch.uint8),
+        "index": torch.tensor([[0, 1]]),
         "leaf": torch.ones(2, 4, requires_grad=True),
     }
     with warnings.catch_warnings(record=True) as caught:

@@ -11,7 +11,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
-from fgrad.torch.ops.reductions.norms import normed, vector_norm
+from fgrad.torch.ops.reductions.norms import largest_difference, normed, vector_norm
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -74,11 +74,11 @@ def _pdist(input: Array, p: float) -> Any:
     if not width or count < 2:
         return jnp.zeros(len(first), input.dtype)
     check_wide("pdist", input)
+    if p == math.inf:
+        return largest_difference(input[first] - input[second])
     gaps = jnp.abs(input[first] - input[second])
     if p == 0:
         return jnp.sum((gaps != 0).astype(input.dtype), 1)
-    if p == math.inf:
-        return jnp.max(gaps, 1)
     if p == 1:
         return jnp.sum(gaps, 1)
     moved = jnp.any(gaps != 0, 1, keepdims=True)

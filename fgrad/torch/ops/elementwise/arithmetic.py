@@ -23,7 +23,7 @@ from fgrad.torch.ops.table.broadcasting import (
     without_factor,
 )
 from fgrad.torch.ops.table.kinds import check_divisor, check_factor, check_kinds, kind, single
-from fgrad.torch.ops.table.numbers import is_one
+from fgrad.torch.ops.table.numbers import check_fits, is_one
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, add_alias, chooser_of, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, Operand, composite, operation
@@ -69,6 +69,12 @@ def _add_scaled(input: Operand, other: Operand, alpha: Number) -> Any:
     return _scaled(operator.add, input, other, alpha)
 
 
+def _checked_factor(alpha: Any, input: Any, other: Any) -> Any:
+    if not isinstance(alpha, complex):  # for which there is another error
+        check_fits(alpha, input, other)
+    return alpha
+
+
 @overloaded(inplace=True, former=["input, alpha, other"], foreach=True)
 def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type: ignore[assignment]
     """The sum ``input + alpha * other``, element by element.
@@ -79,7 +85,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:  # type
 
     Source: `torch.add <https://docs.pytorch.org/docs/stable/generated/torch.add.html>`_.
     """
-    return (_add, input, other) if is_one(alpha) else (_add_scaled, input, other, alpha)
+    return (_add, input, other) if is_one(alpha) else (_add_scaled, input, other, _checked_factor(alpha, input, other))
 
 
 def _difference(types: Types, params: dict[str, Any]) -> Dtype:
@@ -112,7 +118,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Choice:
 
     Source: `torch.sub <https://docs.pytorch.org/docs/stable/generated/torch.sub.html>`_.
     """
-    return (_sub, input, other) if is_one(alpha) else (_sub_scaled, input, other, alpha)
+    return (_sub, input, other) if is_one(alpha) else (_sub_scaled, input, other, _checked_factor(alpha, input, other))
 
 
 @overload("rsub", "RsubBackward0", promote=_difference, strides=elementwise_of_two)
@@ -142,7 +148,7 @@ def rsub(input: Array, other: Operand, *, alpha: Number = 1) -> Choice:
 
     Source: `torch.rsub <https://docs.pytorch.org/docs/stable/generated/torch.rsub.html>`_.
     """
-    return (_rsub if isinstance(other, Tensor) else _rsub_number), input, other, alpha
+    return (_rsub if isinstance(other, Tensor) else _rsub_number), input, other, _checked_factor(alpha, input, other)
 
 
 @operation("NegBackward0", strides=elementwise, inplace=True, out=FOUND, foreach=True)

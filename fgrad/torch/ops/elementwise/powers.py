@@ -14,6 +14,7 @@ from fgrad.torch import return_types
 from fgrad.torch.ops.elementwise import branch_cuts
 from fgrad.torch.ops.table.broadcasting import check_broadcast, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
+from fgrad.torch.ops.table.numbers import check_fits
 from fgrad.torch.ops.table.outputs import cast, exact
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.table import NUMBERS, Array, Number, Operand, composite, operation, write_outputs
@@ -170,7 +171,11 @@ def pow(input: Operand, exponent: Operand) -> Choice:
         return _pow_of_number, input, exponent
     if isinstance(exponent, Tensor):
         return _pow_tensors, input, exponent
-    return _pow_number, input, exponent, exponent if exponent in _SPECIAL else None
+    if exponent in _SPECIAL:
+        return _pow_number, input, exponent, exponent
+    if not isinstance(exponent, complex):
+        check_fits(exponent, input)
+    return _pow_number, input, exponent, None
 
 
 @composite()

@@ -104,6 +104,8 @@ def scatter(
         raise TypeError(no_match("scatter", types, of_method(_SCATTER_SIGNATURES)))
     values = source if isinstance(source, Tensor) else None
     dim = check_along("scatter", input, dim, index, values, "self")
+    if values is None:
+        check_number(source, input._type.dtype)
     if reduce is None:
         return _scatter if values is not None else _scatter_value, input, index, source, dim
     if reduce not in ("add", "multiply"):
@@ -316,6 +318,8 @@ def index_fill(input: Array, dim: int, index: Fixed, value: Operand) -> Choice:
         raise RuntimeError("Index has to be a vector/scalar")
     if isinstance(value, complex) and not input._type.dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    if not isinstance(value, Tensor):
+        check_number(value, input._type.dtype)
     size = size_along(shape, dim)
     bad = first_outside(index, -size, size)
     if bad is not None:

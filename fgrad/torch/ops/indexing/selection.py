@@ -16,7 +16,7 @@ from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative
 from fgrad.torch.ops.table.kernels import check_real_gradient
 from fgrad.torch.ops.table.kinds import check_kinds, kind
-from fgrad.torch.ops.table.numbers import plain_number
+from fgrad.torch.ops.table.numbers import check_fits, check_number, plain_number
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.table import (
@@ -69,6 +69,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     for x in (input, other):
         if not isinstance(x, (Tensor, *NUMBERS)):
             raise TypeError(no_match("where", types_of((condition, input, other)), _WHERE))
+    for number, tensor in ((input, other), (other, input)):
+        if isinstance(tensor, Tensor) and isinstance(number, int | float):
+            check_fits(number, tensor)
     return _where(condition, input, other, out=out)
 
 
@@ -130,6 +133,14 @@ def _bounded(x: Any, low: Any, high: Any, kernel: str = "") -> Any:
     return _at_least(x, low) if high is None else _within(x, low, high)
 
 
+def _check_bounds(input: Tensor, *bounds: Any) -> None:
+    """Raise PyTorch's error for numbers that the type of the result cannot hold."""
+    dtype = input._type.dtype
+    if dtype.is_floating_point or all(bound.__class__ is int for bound in bounds):
+        for bound in bounds:
+            check_number(bound, dtype)
+
+
 @overload("clamp", "ClampBackward1", promote=common, strides=elementwise_of_tensors, gradient_saved_first=True)
 def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:  # type: ignore[assignment]
     kernel = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
@@ -161,6 +172,9 @@ def clamp(input: Array, min: Operand = None, max: Operand = None) -> Choice:  # 
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     tensors = [isinstance(bound, Tensor) for bound in bounds]
+    if not any(tensors):
+        _check_bounds(input, *bounds)
+        return _clamp_numbers, input, min, max
     if all(tensors) and any(bound._type.shape for bound in bounds):
         return _clamp_tensors, input, min, max
     if any(tensors) and not all(tensors) and any(isinstance(bound, Tensor) and bound._type.shape for bound in bounds):
@@ -189,7 +203,10 @@ def _clamp_min_tensor(input: Array, min: Array) -> Any:
 @overloaded(inplace=True, signatures=_bound("min"))
 def clamp_min(input: Array, min: Operand) -> Choice:
     """The elements, at least ``min``."""
-    return (_clamp_min_tensor if isinstance(min, Tensor) else _clamp_min_number), input, min
+    if isinstance(min, Tensor):
+        return _clamp_min_tensor, input, min
+    _check_bounds(input, min)
+    return _clamp_min_number, input, min
 
 
 @overload("clamp_max", "ClampMaxBackward0", promote=common, strides=elementwise_of_tensors, gradient_saved_first=True)
@@ -206,7 +223,10 @@ def _clamp_max_tensor(input: Array, max: Array) -> Any:
 @overloaded(inplace=True, signatures=_bound("max"))
 def clamp_max(input: Array, max: Operand) -> Choice:
     """The elements, at most ``max``."""
-    return (_clamp_max_tensor if isinstance(max, Tensor) else _clamp_max_number), input, max
+    if isinstance(max, Tensor):
+        return _clamp_max_tensor, input, max
+    _check_bounds(input, max)
+    return _clamp_max_number, input, max
 
 
 # the gradient of a threshold is one operation in PyTorch, and so is the gradient of that

@@ -276,6 +276,8 @@ def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tens
     Source: `torch.trapezoid <https://docs.pytorch.org/docs/stable/generated/torch.trapezoid.html>`_.
     """
     widths, axis = _trapezoids("trapezoid", y, x, dim)
+    if not y._type.shape[axis]:
+        return sum(y, axis)
     first, last = _neighbours(y, axis)
     if widths is not None:
         return _over_number(sum((first + last) * widths, axis), 2.0)

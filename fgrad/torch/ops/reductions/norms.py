@@ -136,6 +136,15 @@ def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = Fa
 # -- distances -------------------------------------------------------------------------------------------------------
 
 
+def largest_difference(x: Any) -> Any:
+    """The distance of order infinity from differences; each of several equal extremes has the whole gradient."""
+
+    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        return (jnp.where(jnp.abs(x) == out[..., None], jnp.sign(x) * ct[..., None], 0),)
+
+    return fgrad.define_rule(lambda x: jnp.max(jnp.abs(x), -1), vjp=pullback)(x)
+
+
 @overload("dist", "DistBackward0", promote=inexact, always_saved=("self", "other", "result"), undefined=is_count)
 def _dist(input: Array, other: Array, p: Any) -> Any:
     check_broadcast(input, other)
@@ -185,7 +194,10 @@ def _cdist(x1: Array, x2: Array, p: Any) -> Any:
     def forward(a: Any, b: Any) -> Any:
         return power_norm(differences(a, b), p, (-1,), False)
 
-    distances = fgrad.define_rule(forward, vjp=pullback)(x1, x2)
+    if p == math.inf:
+        distances = largest_difference(differences(x1, x2))
+    else:
+        distances = fgrad.define_rule(forward, vjp=pullback)(x1, x2)
     return jnp.broadcast_to(distances, (*batch, x1.shape[-2], x2.shape[-2]))
 
 

@@ -1,6 +1,6 @@
 """Sorting, order statistics, quantiles, and unique elements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -225,6 +225,8 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> An
 @overload("kthvalue", "KthvalueBackward0", outputs=_KEPT)
 def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     axis = wrap_dim(dim, input.ndim)
+    if input.ndim and not input.shape[axis]:
+        raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
 
@@ -386,6 +388,18 @@ def _unique_results(operation: Operation, input: Tensor, unique: np.ndarray, inv
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def _axis_of_slices(dim: int, shape: Sequence[int]) -> int:
+    if not shape:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    axis = wrap_dim(dim, len(shape))
+    empty = shape.count(0)
+    if empty > 1:
+        raise RuntimeError("Number of zero sized dimensions is more than one, so unique cannot be applied ")
+    if empty and shape[axis]:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return axis
+
+
 @composite(dispatch=IN_PYTHON, out=NOT_TAKEN)
 def unique(
     input: Array, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
@@ -403,7 +417,7 @@ def unique(
     """
     values = counted(input._value(), dynamic("_unique2"))
     check_kinds("unique" if dim is None else "unique_dim", "bif", values)
-    axis = None if dim is None else wrap_dim(dim, values.ndim)
+    axis = None if dim is None else _axis_of_slices(dim, values.shape)
     # NumPy does not sort NaNs last for types that are not its own
     comparable = values.astype(np.float32) if kind(values) == "f" and values.dtype.kind != "f" else values
     found = np.unique(
@@ -427,13 +441,14 @@ def unique_consecutive(
     """
     values = counted(input._value(), dynamic("unique_consecutive"))
     check_kinds("unique" if dim is None else "unique_dim", "bif", values)
-    rows = values.reshape(-1) if dim is None else np.moveaxis(values, wrap_dim(dim, values.ndim), 0)
+    axis = None if dim is None else _axis_of_slices(dim, values.shape)
+    rows = values.reshape(-1) if axis is None else np.moveaxis(values, axis, 0)
     changed = np.ones(len(rows), bool)
     changed[1:] = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.flatnonzero(changed)
     inverse = np.cumsum(changed) - 1
     counts = np.diff(np.append(starts, len(rows)))
-    distinct = rows[starts] if dim is None else np.moveaxis(rows[starts], 0, wrap_dim(dim, values.ndim))
+    distinct = rows[starts] if axis is None else np.moveaxis(rows[starts], 0, axis)
     indices = inverse.reshape(values.shape) if dim is None else inverse
     extras = indices if return_inverse else None, counts if return_counts else None
     return _unique_results(_UNIQUE_CONSECUTIVE, input, distinct, *extras)

@@ -7,6 +7,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.operands import check_64_bits
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
 
 #: the C++ types in PyTorch's error
@@ -48,6 +49,20 @@ def check_number(value: Any, dtype: Dtype) -> None:
     if dtype.numpy == np.bool_ or not _overflows(value, dtype):
         return
     raise RuntimeError(f"value cannot be converted to type {CPP_NAMES[dtype.numpy.name]} without overflow")
+
+
+def check_fits(value: Any, *operands: Any) -> None:
+    """Raise PyTorch's error for a number that the common type of an operation's operands cannot hold.
+
+    Tensors of several types, and a float beside integers, are not looked into.
+    """
+    if value.__class__ is int and 0 <= value < 128:
+        return
+    dtypes = {x._type.dtype for x in operands if isinstance(x, Tensor)}
+    if len(dtypes) == 1:
+        (dtype,) = dtypes
+        if dtype.is_floating_point or dtype.is_complex or not any(isinstance(x, float) for x in (value, *operands)):
+            check_number(value, dtype)
 
 
 @cache

@@ -14,6 +14,7 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.creation import empty
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.kinds import check_kinds
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 
@@ -52,6 +53,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Tensor:
 
     Source: `torch.nn.functional.pad <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html>`_.
     """
+    check_number(value, input._type.dtype)
     return apply(operation_of(_constant_pad_nd), (input,), (tuple(map(int, pad)), value))
 
 
