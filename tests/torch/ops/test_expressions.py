@@ -387,6 +387,11 @@ torch.nn.functional.pad(byte, (1, 1), value=300)
 torch.nn.functional.pad(x, (1, 1), value=-np.inf)
 torch.autograd.grad(torch.cdist(leaf, leaf * 2, p=np.inf).sum(), leaf)[0]
 torch.autograd.grad(torch.pdist(torch.cat([leaf, leaf * 2]), p=np.inf).sum(), leaf)[0]
+leaf.split(3, 1)[0].grad_fn._saved_split_size
+leaf.chunk(2)[0].grad_fn._saved_split_size
+leaf.split([1, 3], 1)[0].grad_fn._saved_split_sizes
+torch.unsafe_split(leaf, 2, 1)[0].grad_fn._saved_split_size
+torch.fft.fftfreq(4, 0.0)
 torch.kthvalue(x[:0], 1, 0)
 torch.kthvalue(x[:0], 1, 1).values.clone()
 torch.unique(x[:, :0], dim=0)
@@ -482,7 +487,8 @@ def test_least_squares_with_pivoted_columns(rcond: float, batch: tuple[int, ...]
     b = rng.normal(size=(*batch, 5, 2))
     found = ours.linalg.lstsq(ours.tensor(a), ours.tensor(b), rcond=rcond)
     for index in np.ndindex(*batch):
-        solution, _, rank, _ = scipy.linalg.lstsq(a[index], b[index], rcond, lapack_driver="gelsy")
+        expected: Any = scipy.linalg.lstsq(a[index], b[index], rcond, lapack_driver="gelsy")
+        solution, _, rank, _ = expected
         assert found.rank[index] == rank
         np.testing.assert_allclose(found.solution[index].numpy(), solution, 1e-8)
 

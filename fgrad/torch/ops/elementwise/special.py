@@ -275,7 +275,8 @@ def _gamma_arguments(x: Any, p: int) -> Any:
 
 
 def _inexact_of_number(types: Types, params: dict[str, Any]) -> Dtype:
-    if types[0].dtype is bool_:
+    (of_input,) = types
+    if of_input is not None and of_input.dtype is bool_:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     return inexact(types, params)
 

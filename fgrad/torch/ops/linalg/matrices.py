@@ -124,12 +124,12 @@ def first_failure(info: Tensor) -> tuple[str, int] | None:
 
 def check_converged(function: str, matrices: Tensor, values: Tensor, what: str) -> None:
     """Raise PyTorch's error for matrices whose singular values or eigenvalues LAPACK did not find: those are NaN."""
-    found = elements(values._value())
-    if found is None or not np.isnan(found).any():
+    found, given = elements(values._value()), elements(matrices._value())
+    if found is None or given is None or not np.isnan(found).any():
         return
     failed = np.isnan(found).any(-1)
     i = int(np.flatnonzero(failed)[0])
-    matrix = elements(matrices._value()).reshape(-1, *matrices._type.shape[-2:])[i]
+    matrix = given.reshape(-1, *matrices._type.shape[-2:])[i]
     reason = (
         "contained non-finite values."
         if what == "singular values" and np.isnan(matrix).any()

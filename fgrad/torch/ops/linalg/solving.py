@@ -360,6 +360,9 @@ def _least_squares(x: Any, right_side: Any, rcond: float | None, pivoted: bool) 
     def of_full_rank(x: Any, right_side: Any) -> Any:
         return matmul_exact(pseudo_inverse(x, None, None, False), right_side)
 
+    if rcond is None or not x.size or not right_side.size:
+        return of_full_rank(x, right_side)
+
     def of_lower_rank(x: Any, right_side: Any) -> Any:
         if pivoted:
             return _of_each(functools.partial(_basic_solution, rcond=rcond), x, right_side)
@@ -368,8 +371,6 @@ def _least_squares(x: Any, right_side: Any, rcond: float | None, pivoted: bool) 
     def pullback(ct: Any, out: Any, x: Any, right_side: Any) -> tuple[Any, Any]:
         return fgrad.vjp(of_full_rank, x, right_side)[1](ct)
 
-    if rcond is None or not x.size or not right_side.size:
-        return of_full_rank(x, right_side)
     return fgrad.define_rule(of_lower_rank, vjp=pullback)(x, right_side)
 
 

@@ -338,8 +338,11 @@ for _transform, _name in (
 
 def _frequencies(indices: np.ndarray, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     element_type = dtypes.get_default_dtype() if dtype is None else dtypes.argument(dtype, "fftfreq")
-    factor = element_type.numpy.type(1 / (n * d)) if n else 1
-    return tensor_from_array(indices.astype(element_type.numpy) * factor, element_type, device, requires_grad)
+    span = n * d
+    factor = element_type.numpy.type(1 / span if span else math.copysign(math.inf, span)) if n else 1
+    with np.errstate(invalid="ignore"):
+        frequencies = indices.astype(element_type.numpy) * factor
+    return tensor_from_array(frequencies, element_type, device, requires_grad)
 
 
 @_fft(dispatch=UNLISTED, out=floating("fftfreq requires a floating point or complex dtype"))

@@ -157,22 +157,36 @@ def _pieces(size: int, lengths: Sequence[int]) -> list[tuple[int, int]]:
     return [(start, length) for start, length in zip(starts, lengths, strict=False) if start <= size]
 
 
-def _split_geometry(g: Geometry, lengths: Ints, dim: int) -> list[Geometry]:
-    return [_slice_geometry(g, start, dim, length, 1) for start, length in _pieces(g.sizes[dim], lengths)]
+def _split_geometry(g: Geometry, split_sizes: Ints, dim: int) -> list[Geometry]:
+    return [_slice_geometry(g, start, dim, length, 1) for start, length in _pieces(g.sizes[dim], split_sizes)]
 
 
 def _split_values(input: Any, lengths: Ints, dim: int) -> Any:
     return tuple(lax.split(input, [n for _, n in _pieces(input.shape[dim], lengths)], dim))
 
 
-@view("SplitBackward0", _split_geometry, method=False, function=False)
-def _split(input: Array, lengths: Ints, dim: int) -> Any:
-    return _split_values(input, lengths, dim)
+def _equal_lengths(size: int, split_size: int) -> Ints:
+    """The lengths of pieces of ``split_size``, the last maybe shorter."""
+    count = max(-(-size // split_size), 1) if split_size else 1
+    return tuple([min(split_size, size - i * split_size) for i in range(count)])
+
+
+def _equal_geometry(g: Geometry, split_size: int, dim: int) -> list[Geometry]:
+    return _split_geometry(g, _equal_lengths(g.sizes[dim], split_size), dim)
+
+
+def _equal_values(input: Any, split_size: int, dim: int) -> Any:
+    return _split_values(input, _equal_lengths(input.shape[dim], split_size), dim)
+
+
+@view("SplitBackward0", _equal_geometry, method=False, function=False)
+def _split(input: Array, split_size: int, dim: int) -> Any:
+    return _equal_values(input, split_size, dim)
 
 
 @view("SplitWithSizesBackward0", _split_geometry, method=False, function=False)
-def _split_with_sizes(input: Array, lengths: Ints, dim: int) -> Any:
-    return _split_values(input, lengths, dim)
+def _split_with_sizes(input: Array, split_sizes: Ints, dim: int) -> Any:
+    return _split_values(input, split_sizes, dim)
 
 
 @composite()
@@ -214,15 +228,14 @@ def checked_lengths(input: Tensor, split_sizes: Sequence[Any], dim: int) -> tupl
     return lengths, axis
 
 
-def equal_lengths(input: Tensor, split_size: int, dim: int) -> tuple[Ints, int]:
-    """The lengths of pieces of ``split_size``, the last maybe shorter, and the non-negative axis."""
+def checked_split_size(input: Tensor, split_size: int, dim: int) -> tuple[int, int]:
+    """The length of equal pieces of an axis, and the non-negative axis; or PyTorch's error if there are none."""
     axis, size = _axis_and_size("split", input, dim)
     if split_size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     if split_size == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    count = max(-(-size // split_size), 1) if split_size else 1
-    return tuple([min(split_size, size - i * split_size) for i in range(count)]), axis
+    return split_size, axis
 
 
 def chunk_size(input: Tensor, chunks: int, dim: int) -> int | list[int]:
@@ -251,7 +264,7 @@ def split(
     if sections.__class__ is bool:
         raise TypeError(no_match("split", types_of((tensor, sections, dim)), _CHUNKS))
     if isinstance(sections, int):
-        return tuple(_split(tensor, *equal_lengths(tensor, sections, dim)))
+        return tuple(_split(tensor, *checked_split_size(tensor, sections, dim)))
     if not isinstance(sections, tuple | list):
         raise TypeError(
             f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type_name(sections)}"

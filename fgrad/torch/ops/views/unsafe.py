@@ -13,22 +13,24 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite, view
 from fgrad.torch.ops.views.splitting import (
+    _equal_geometry,
+    _equal_values,
     _split_geometry,
     _split_values,
     checked_lengths,
+    checked_split_size,
     chunk_size,
-    equal_lengths,
 )
 
 
-@view("UnsafeSplitBackward0", _split_geometry, method=False, function=False)
-def _unsafe_split(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
-    return _split_values(input, lengths, dim)
+@view("UnsafeSplitBackward0", _equal_geometry, method=False, function=False)
+def _unsafe_split(input: Array, split_size: int, dim: int) -> Any:
+    return _equal_values(input, split_size, dim)
 
 
 @view("UnsafeSplitWithSizesBackward0", _split_geometry, method=False, function=False)
-def _unsafe_split_with_sizes(input: Array, lengths: tuple[int, ...], dim: int) -> Any:
-    return _split_values(input, lengths, dim)
+def _unsafe_split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int) -> Any:
+    return _split_values(input, split_sizes, dim)
 
 
 @composite(out=NOT_TAKEN)
@@ -44,7 +46,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...
 
     Source: `torch.unsafe_split <https://docs.pytorch.org/docs/2.13/generated/torch.unsafe_split.html>`_.
     """
-    return tuple(map(cut_from_base, _unsafe_split(input, *equal_lengths(input, split_size, dim))))
+    return tuple(map(cut_from_base, _unsafe_split(input, *checked_split_size(input, split_size, dim))))
 
 
 @composite()

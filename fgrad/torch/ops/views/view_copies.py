@@ -15,7 +15,7 @@ from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch.ops.table.table import TABLE, Array, composite, run_into
-from fgrad.torch.ops.views.splitting import as_strided, split, unbind
+from fgrad.torch.ops.views.splitting import as_strided, checked_lengths, checked_split_size, unbind
 from fgrad.torch.ops.views.views import narrow, select, wrap_dim
 
 
@@ -317,10 +317,6 @@ _SPLIT = _copy("split_copy", "_split")
 _SPLIT_WITH_SIZES = _copy("split_with_sizes_copy", "_split_with_sizes")
 
 
-def _lengths(input: Tensor, sizes: Any, dim: int) -> tuple[int, ...]:
-    return tuple([piece._type.shape[dim] for piece in split(input.detach(), sizes, dim)])
-
-
 @composite(method=False)
 def split_copy(input: Array, split_size: int, dim: int = 0, *, out: Any = None) -> Any:
     """Pieces of ``split_size`` along an axis, the last maybe shorter, each a copy.
@@ -329,8 +325,8 @@ def split_copy(input: Array, split_size: int, dim: int = 0, *, out: Any = None) 
     >>> torch.split_copy(torch.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    lengths = _lengths(input, int(split_size), dim)
-    copies = _SPLIT(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    checked_size, axis = checked_split_size(input, int(split_size), dim)
+    copies = _SPLIT(out, input, split_size=checked_size, dim=axis)
     return copies if out is None else None  # as in PyTorch
 
 
@@ -342,6 +338,6 @@ def split_with_sizes_copy(input: Array, split_sizes: Any, dim: int = 0, *, out: 
     >>> torch.split_with_sizes_copy(torch.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-    lengths = _lengths(input, _ints(split_sizes), dim)
-    copies = _SPLIT_WITH_SIZES(out, input, lengths=lengths, dim=wrap_dim(dim, len(input._type.shape)))
+    lengths, axis = checked_lengths(input, _ints(split_sizes), dim)
+    copies = _SPLIT_WITH_SIZES(out, input, split_sizes=lengths, dim=axis)
     return copies if out is None else None  # as in PyTorch
