@@ -33,7 +33,7 @@ from numpy import ndarray
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
 from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, on_cpu
+from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, made_at, on_cpu
 from fgrad.seam import (
     SILENT,
     WIDE,
@@ -163,9 +163,7 @@ class Routine(Executable):
         moved = [np.asarray(x) if _on_cpu(x) else x for x in values]
         with jax.default_device(target):
             outs = self._here(moved)
-        return with_x64(
-            lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
-        )
+        return [x if any(x is y for y in moved) else made_at(x, target) for x in outs]
 
     def _here(self, values: Sequence[Any]) -> Sequence[Any]:
         if self.passed is not None:

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,37 +9,15 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.types import devices
 from fgrad.mutable.values import device_of_value as placing, evaluation
+from tests.accelerators import held, on, two_accelerators
+
+__all__ = ["two_accelerators"]
 
 F = torch.nn.functional
 
 
-@pytest.fixture(autouse=True)
-def two_accelerators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    hosts = jax.devices("cpu")
-    present = {"cpu": hosts[:1], "cuda": hosts[1:3], "tpu": []}
-    monkeypatch.setattr(devices, "_jax_devices", present.__getitem__)
-    monkeypatch.setattr(placing.elsewhere, "exist", placing.elsewhere.exist)
-    _forget()
-    yield
-    _forget()
-
-
-def _forget() -> None:
-    devices.jax_device.cache_clear()
-    devices.of_jax.cache_clear()
-
-
-def held(tensor: Any) -> Any:
-    """The JAX device that has a tensor's elements; None if it is NumPy."""
-    array = tensor._storage.array
-    return None if isinstance(array, np.ndarray) else next(iter(array.devices()))
-
-
-def on(tensor: Any, index: int = 0) -> None:
-    assert str(tensor.device) == f"cuda:{index}"
-    assert held(tensor) == jax.devices("cpu")[1 + index]
+pytestmark = pytest.mark.usefixtures("two_accelerators")
 
 
 def test_new_tensors():
