@@ -10,6 +10,7 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.values import device_of_value as placing, evaluation
+from fgrad.run import executable
 from tests.accelerators import held, on, two_accelerators
 
 __all__ = ["two_accelerators"]
@@ -52,6 +53,27 @@ def test_results_lie_where_the_operands_do(numel: int):
 
 
 @pytest.mark.parametrize("numel", [6, 6000])
+def test_draws_lie_where_their_parameters_do():
+    p = torch.full((3,), 0.5, device="cuda:1")
+    for drawn in (
+        torch.bernoulli(p), torch.poisson(p), torch.normal(p, p), torch.normal(0.0, p), torch.multinomial(p, 2),
+        torch.binomial(p * 10, p), torch.distributions.Gamma(p, p).sample(), torch.distributions.Dirichlet(p).sample(),
+        torch.distributions.Normal(p, p).rsample(), F.gumbel_softmax(p),
+        torch.nn.init.orthogonal_(torch.empty(3, 3, device="cuda:1")),
+    ):  # fmt: skip
+        on(drawn, 1)
+
+
+def test_a_graph_is_compiled_whole(monkeypatch: pytest.MonkeyPatch):
+    """On an accelerator each primitive that runs by itself is a program to be compiled, too."""
+    interpreted: list[Any] = []
+    monkeypatch.setattr(executable, "interpret", lambda *args: interpreted.append(args))
+    x = torch.linspace(-1, 1, 7, device="cuda", requires_grad=True)
+    F.gelu(x).sum().backward()
+    on(x.grad)
+    assert not interpreted
+
+
 def test_writes_stay(numel: int):
     x = torch.zeros(numel, device="cuda")
     for write in (
