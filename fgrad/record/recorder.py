@@ -214,6 +214,10 @@ class Recorder(Recording):
         with set_trace(self.parent):
             return primitive.bind(*args, **params)
 
+    def cur_qdd(self, value: Any) -> Any:
+        """The type of what a mutable value of a hijax type holds; JAX asks."""
+        return self.parent.cur_qdd(value)
+
     def stage_value(self, value: Any) -> Any:
         if np.ndim(value) or isinstance(value, JaxTracer) or is_evaluating(self.parent):
             return super().stage_value(value)

@@ -343,6 +343,9 @@ class Recording(TakesGraphs):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
+            known = self.without_undifferentiated(args)
+            if not self.records(known):
+                return self.outside(primitive, known, params)
             raise errors.high_type(label(primitive, params))
         if name_of(primitive) in IMPORTERS:
             imported = import_equation(primitive, params, types)

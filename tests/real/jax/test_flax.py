@@ -44,3 +44,19 @@ def test_modules_of_nnx():
     graph, params, rest = nnx.split(net, nnx.Param, ...)
     x = jnp.arange(6.0).reshape(2, 3)
     compare(lambda lib: lib.grad(lambda p: jnp.sum(nnx.merge(graph, p, rest)(x) ** 2))(params))
+
+
+def test_a_loss_writes_variables_of_a_mutable_type():
+    def run(lib):
+        passed, closed_over = (nnx.Variable(jnp.float32(2.0), hijax=True) for _ in range(2))
+
+        def loss(x, variable):
+            variable[...] += jax.lax.stop_gradient(2 * x)
+            closed_over[...] = variable[...] * 3
+            return x**2 * variable[...] + closed_over[...]
+
+        gradient = lib.grad(loss)
+        found = gradient(3.0, passed), jax.jit(gradient)(4.0, passed)
+        return found, lib.grad(lambda x: x * gradient(x, passed))(5.0), passed[...], closed_over[...]
+
+    compare(run)
