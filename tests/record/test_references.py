@@ -653,3 +653,40 @@ def test_a_backward_rule_uses_a_reference_that_was_created_in_the_function(f, sa
     expected = jax.jit(jax.value_and_grad(same_for_jax))(x)
     same(wrap(fgrad.value_and_grad(f))(x), expected)
     same(wrap(fgrad.value_and_grad(fgrad.jit(f)))(x), expected)
+
+
+def _counts(x, ref):
+    ref[...] += 1
+    return x * 2.0
+
+
+def _counts_otherwise(x, ref):
+    ref[...] += 10
+    return x * 2.0 + 0 * ref[...], x
+
+
+@pytest.mark.parametrize("jit", [None, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize("forward", ["calls the function", "writes otherwise"])
+def test_of_a_function_and_its_forward_rule_one_runs(forward, symbolic_zeros, jit):
+    def run(lib, jit):
+        f = jax.custom_vjp(_counts)
+
+        def fwd(x, ref):
+            x = x.value if symbolic_zeros else x
+            ref = ref.value if symbolic_zeros else ref
+            return (f(x, ref), x) if forward == "calls the function" else _counts_otherwise(x, ref)
+
+        f.defvjp(fwd, lambda x, ct: (ct * x, None), symbolic_zeros=symbolic_zeros)
+        ref = jax.new_ref(jnp.zeros(()))
+
+        def h(x):
+            return f(f(x, ref), ref) + f(jnp.float32(3.0), ref) + f(lax.stop_gradient(x), ref)
+
+        found = []
+        for g in (h, lib.grad(h), lib.grad(lambda x: lib.grad(h)(x) * x)):
+            found += [(jit or (lambda g: g))(g)(jnp.float32(2.0)), ref[...]]
+        y, pull = lib.vjp(h, jnp.float32(2.0))
+        return [*found, y, pull(jnp.float32(1.0)), pull(jnp.float32(1.0)), ref[...]]
+
+    same(run(fgrad, jit), run(jax, jit and jax.jit))
