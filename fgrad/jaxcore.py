@@ -37,6 +37,7 @@ __all__ = [
     "all_primitives",
     "as_typed",
     "with_x64_for",
+    "without_consts",
     "bind_custom_jvp",
     "bind_custom_vjp",
     "checks_each_primitive",
@@ -420,6 +421,11 @@ def closed_parts(jaxpr: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
         inner = jaxpr.jaxpr
         return inner.constvars, jaxpr.consts, inner.invars, inner.eqns, inner.outvars
     return (), (), [*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars
+
+
+def without_consts(jaxpr: Any) -> Any:
+    """A closed jaxpr without its constants, which become its leading inputs."""
+    return jaxpr.with_consts(()) if hasattr(jaxpr, "with_consts") else jaxpr.jaxpr  # the former from JAX 0.12 on
 
 
 def is_literal(atom: Any) -> bool:

@@ -24,7 +24,15 @@ from fgrad.graph.references import (
     value_type,
 )
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import Tracer as JaxTracer, is_inexact, is_reference, register_type, set_trace, typeof
+from fgrad.jaxcore import (
+    Tracer as JaxTracer,
+    is_inexact,
+    is_reference,
+    register_type,
+    set_trace,
+    typeof,
+    without_consts,
+)
 from fgrad.record import refusals
 
 
@@ -91,7 +99,7 @@ def with_references(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequen
     closed = params["jaxpr"]
     if not any(is_reference(typeof(c)) for c in closed.consts):
         return args, params
-    return [*closed.consts, *args], {**params, "jaxpr": closed.jaxpr}
+    return [*closed.consts, *args], {**params, "jaxpr": without_consts(closed)}
 
 
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:

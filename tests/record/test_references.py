@@ -540,6 +540,11 @@ def test_a_backward_rule_writes_a_reference(f, wrap):
     same(wrap(lambda x: pulled_back_twice(fgrad, x))(x), jax.jit(lambda x: pulled_back_twice(jax, x))(x))
 
 
+def test_a_graph_with_a_reference_from_outside_is_shown():
+    ref = jax.new_ref(jnp.zeros((3, 3)))
+    assert "Ref{float32[3,3]} = const a reference" in str(fgrad.make_graph(lambda x: added_in_jit(x, ref))(jnp.ones(3)))
+
+
 @jax.custom_vjp
 def counted(x, count):
     return jnp.sin(x)
@@ -637,9 +642,10 @@ def created_in_vmap(x):
     return jax.vmap(created_here)(x).sum()
 
 
-#: JAX has no derivative where a jitted function or a branch creates the reference; in a loop it creates only one
+#: JAX has no derivative where a jitted function, a branch or, from 0.12 on, a ``checkpoint`` creates the reference; in
+#: a loop it creates only one
 OWN = [
-    (created_here, created_here), (created_in_jit, created_here), (created_in_remat, created_in_remat),
+    (created_here, created_here), (created_in_jit, created_here), (created_in_remat, created_here),
     (created_in_loop, created_in_python_loop), (created_in_branch, created_in_python_branch),
     (created_before_loop, created_before_loop), (created_in_vmap, created_in_vmap),
     (created_for_a_constant, created_for_a_constant),
