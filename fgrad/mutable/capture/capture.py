@@ -38,6 +38,7 @@ from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, text_of
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
@@ -105,6 +106,17 @@ class NumberInput:
     is_written: ClassVar[bool] = False
 
 
+@define(eq=False)
+class SymbolicInput:
+    """A symbolic number that an operation reads, by its index among all of a call (NOTE [Symbolic numbers])."""
+
+    index: int
+    input: Any
+    location: Location
+
+    is_written: ClassVar[bool] = False
+
+
 @frozen
 class TupleElements:
     """The elements of a tuple in a dict, readable and writable."""
@@ -132,6 +144,8 @@ class Capture:
       generators: the generators that were drawn from, or whose states were read or set.
       local_generators: those made inside, whose states are not inputs.
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
+      symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
+      symbolic_inputs: those that operations read.
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
       early_draws: these draws, in order.
       side_effects: the function's Python side effects, which no graph can express.
@@ -149,6 +163,9 @@ class Capture:
     generators: dict[Any, GeneratorInput] = field(factory=dict)
     local_generators: dict[Any, GeneratorInput] = field(factory=dict)
     numbers: dict[tuple[int, Any, int | None], NumberInput] = field(factory=dict)
+    symbolic: SymbolicNumbers = field(init=False)
+    symbolic_paths: list[str] = field(factory=list)
+    symbolic_inputs: list[SymbolicInput] = field(factory=list)
     draws_early: bool = False
     early_draws: list[DrawInput] = field(factory=list)
     side_effects: list[str] = field(factory=list)
@@ -161,6 +178,9 @@ class Capture:
     #: the generators used by the draw being tried out, with their original states
     trial_states: dict[Any, Any] | None = None
     _unnamed: Any = field(factory=itertools.count)
+
+    def __attrs_post_init__(self) -> None:
+        self.symbolic = SymbolicNumbers(self._symbolic_input)
 
     # -- tensors from outside ----------------------------------------------------------------------------------------
 
@@ -248,6 +268,17 @@ class Capture:
             traced = self.tape.input(NUMBER_TYPES[float].array)
             entry = self.numbers[slot] = NumberInput(holder, key, holder[key], traced, location)
         return new_tensor(entry.input, type_of(entry.input))
+
+    def symbolic_number(self, value: Any, path: str) -> SymbolicNumber:
+        """A symbolic number in the place of one of the arguments."""
+        self.symbolic_paths.append(path)
+        return self.symbolic.input(value)
+
+    def _symbolic_input(self, index: int, dtype: np.dtype[Any]) -> Any:
+        traced = self.tape.input(array_type((), dtype))
+        path = text_of(self.symbolic.steps, self.symbolic.inputs, index, self.symbolic_paths)
+        self.symbolic_inputs.append(SymbolicInput(index, traced, Location(path, (path,))))
+        return traced
 
     # -- random numbers ----------------------------------------------------------------------------------------------
 
@@ -392,6 +423,7 @@ class Capture:
         self.snapshot = Snapshot()
         for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
             entries.clear()
+        self.symbolic_inputs.clear()
 
 
 class _Inside(Scope):

@@ -17,6 +17,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from attrs import frozen
+
 from fgrad.graph.source import function_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
@@ -166,14 +168,22 @@ def _is_not(value: Any, scope: Scope) -> str:
     return "is not None" if value is None else f"!= {scope.name(value)}"
 
 
-#: how an input of a program is read: the array of a tensor, by its index, a window, or a function of the early draws
-Read = int | Window | Callable[[Any], Any]
+@frozen
+class NumberAt:
+    """An input that is one of a call's numbers (NOTE [Symbolic numbers])."""
+
+    index: int
 
 
-def reader(cells: Sequence[Read], tensors: int) -> Callable[[Sequence[Tensor], Any], list[Any]]:
-    """A function that reads the inputs of a program."""
+#: how an input of a program is read: the array of a tensor, by its index, a window, a number, or a function of the
+#: early draws
+Read = int | Window | NumberAt | Callable[[Any], Any]
+
+
+def reader(cells: Sequence[Read], tensors: int) -> Callable[[Sequence[Tensor], Any, Any], list[Any]]:
+    """A function that reads the inputs of a program from the tensors of a call, the early draws, and its numbers."""
     scope = Scope()
-    lines = ["def run(found, drawn):", *_unpacked("t", tensors, "found")]
+    lines = ["def run(found, drawn, numbers):", *_unpacked("t", tensors, "found")]
     return function_of([*lines, f"    return [{', '.join([_read(x, scope) for x in cells])}]"], scope, "compiled call")
 
 
@@ -183,6 +193,8 @@ def _read(cell: Read, scope: Scope) -> str:
         return f"t{cell}._storage.array"
     if isinstance(cell, Window):
         return f"{scope.name(cell.read)}(t{cell.arguments[0]})"
+    if isinstance(cell, NumberAt):
+        return f"numbers[{cell.index}]"
     return f"{scope.name(cell)}(drawn)"
 
 
