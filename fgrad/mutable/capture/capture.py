@@ -146,6 +146,8 @@ class Capture:
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
+      expected: flags whose values the recording takes for granted, as tensors, with these values.
+      may_expect: whether there may be such flags (NOTE [Expectations]).
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
       early_draws: these draws, in order.
       side_effects: the function's Python side effects, which no graph can express.
@@ -166,6 +168,8 @@ class Capture:
     symbolic: SymbolicNumbers = field(init=False)
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
+    expected: list[tuple[Any, bool]] = field(factory=list)
+    may_expect: bool = False
     draws_early: bool = False
     early_draws: list[DrawInput] = field(factory=list)
     side_effects: list[str] = field(factory=list)
@@ -241,6 +245,13 @@ class Capture:
     def note_position(self) -> None:
         """Note that Python reads where a tensor lies in its memory."""
         self.position_is_read = True
+
+    def usually(self, flag: Tensor, usual: bool) -> bool:
+        """Whether a tensor of one element is not zero: the usual case is recorded, if the caller can check it later."""
+        if not self.may_expect:
+            return bool(flag)
+        self.expected.append((flag != 0, usual))
+        return usual
 
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""
@@ -424,6 +435,7 @@ class Capture:
         for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
             entries.clear()
         self.symbolic_inputs.clear()
+        self.expected.clear()
 
 
 class _Inside(Scope):

@@ -133,6 +133,10 @@ class Pieces:
     def note_position(self) -> None:
         """Nothing to do: places in memory are those of this call."""
 
+    def usually(self, flag: Tensor, usual: bool) -> bool:
+        """Whether a tensor of one element is not zero: here its value is known."""
+        return bool(flag)
+
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
 

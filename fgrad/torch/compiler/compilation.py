@@ -20,7 +20,7 @@ from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments, replaced
-from fgrad.torch.compiler.programs import Call, EagerCall, Program, record
+from fgrad.torch.compiler.programs import Call, EagerCall, Program, Unexpected, record
 from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
@@ -148,7 +148,13 @@ class Compiled:
             return done.result
         if program.refused is not None:
             return self._refused(program, args, kwargs)
-        return program.first_call(tensors, inputs)()
+        return self._run(program.first_call(tensors, inputs), args, kwargs)
+
+    def _run(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return call()
+        except Unexpected:
+            return self._in_pieces(args, kwargs)
 
     def _differs_in_numbers(self, key: Any, inputs: Sequence[Any]) -> bool:
         """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""
@@ -177,9 +183,9 @@ class Compiled:
                     return done.result
                 if checked.refused is not None:
                     return self._refused(checked, args, kwargs)
-                return checked.first_call(tensors, inputs)()
-            return program.first_call(tensors, inputs)()
-        return call()
+                return self._run(checked.first_call(tensors, inputs), args, kwargs)
+            return self._run(program.first_call(tensors, inputs), args, kwargs)
+        return self._run(call, args, kwargs)
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Program, EagerCall | None]:
         try:

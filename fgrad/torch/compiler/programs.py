@@ -4,6 +4,11 @@ NOTE [Nothing stale]
 Changes that guards cannot see (a library's global, a random branch, a number in a C struct) are found by recording
 again: graphs are values, so the second call of a program, and every n-th after that, records the function again and
 compares.  If the two differ, the new program is used, and a warning names the line, once.
+
+NOTE [Expectations]
+``GradScaler`` skips a step whose gradients are not finite.  Whether they are, nobody knows while a call is
+recorded; but nearly always they are.  So the usual case is recorded, and the flag is an output of the program.  If the
+flag turns out to be another, the results are dropped, and the call runs in pieces.  Such a program donates nothing.
 """
 
 import time
@@ -56,6 +61,7 @@ class Program:
       steady: ownership from call to call, where possible.
       numbers: the arithmetic on the numbers among its arguments that are inputs (NOTE [Symbolic numbers]).
       draws: random numbers that are drawn before it runs.
+      expected: outputs with the values that they must have for the results to count.
       generators: those whose state it advances, with the outputs that are their new states.
       calls: how often it was called.
       seconds: what recording took.
@@ -75,6 +81,7 @@ class Program:
     steady: Steady | None = None
     numbers: NumberProgram = field(factory=NumberProgram)
     draws: list[DrawInput] = field(factory=list)
+    expected: list[tuple[int, bool]] = field(factory=list)
     generators: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
     calls: int = 0
@@ -126,7 +133,7 @@ class Program:
     def _prepare(self, effects: Effects, count: int) -> None:
         """Generate the functions that each call needs."""
         graph, guards = self.graph, self.guards
-        is_atomic = not (self.generators or graph.effects or self.backward)
+        is_atomic = not (self.generators or graph.effects or self.backward or self.expected)
         if is_atomic and can_be_steady(effects, guards):
             inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
             written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
@@ -194,6 +201,7 @@ class Program:
             and self.effects.external.key() == other.effects.external.key()
             and self.effects.signature() == other.effects.signature()
             and self.windows == other.windows
+            and self.expected == other.expected
             and self.numbers.signature() == other.numbers.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
@@ -221,6 +229,8 @@ class Call:
         assert program.execution is not None and program.fast_effects is not None  # else the program is none
         written, others = program.readers
         outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
+        if any(bool(outs[output]) is not value for output, value in program.expected):
+            raise Unexpected
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))
         new_tensors, result = program.fast_effects(self.tensors, outs)
@@ -269,6 +279,10 @@ class SteadyCall(Call):
         return self.program.effects.external.find(self.arguments)
 
 
+class Unexpected(Exception):
+    """What a program takes for granted does not hold; nothing has changed."""
+
+
 @frozen(eq=False)
 class EagerCall:
     """The result of a call that took effect while it was recorded."""
@@ -302,7 +316,7 @@ def record(
     take_apart((args, kwargs), leaves)
     arguments = [x for x in leaves if is_tensor(x)]
     guards = guards_of_arguments(arguments)
-    capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, trial=trial)
+    capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, may_expect=True, trial=trial)
     program, done = Program(Guards()), None
     args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
     states = [(source, source.saved()) for source in capture.snapshot.generators]
@@ -370,10 +384,12 @@ def _recorded(
 
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
     """The program of a captured call."""
+    # the outputs are listed before the graph is made
+    expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
     graph, ins, windows, names, out_names, generators, backward = _program_parts(step, effects, derivative)
     program = Program(Guards(), None, graph, names, out_names, effects)
     program.draws, program.numbers = step.capture.early_draws, step.capture.symbolic.recorded()
-    program.generators, program.backward = generators, backward
+    program.generators, program.backward, program.expected = generators, backward, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
 
