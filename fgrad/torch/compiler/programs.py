@@ -30,7 +30,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.symbolic import NumberProgram
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.codegen import FastEffects, FastGuards, NumberAt, Read, reader
+from fgrad.torch.compiler.codegen import FastEffects, FastGuards, NumberAt, NumberIn, Read, reader
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, NotReplayable, effects_of
@@ -469,7 +469,7 @@ def _forward_and_backward(joint: FlatGraph, ins: Sequence[Any], effects: Effects
     )
 
 
-def _reader(x: Any, effects: Effects) -> int | NumberAt | Callable[[Any], Any]:
+def _reader(x: Any, effects: Effects) -> int | NumberIn | NumberAt | Callable[[Any], Any]:
     """What reads an input at each call: the index of a tensor or of a number, or a function of the early draws."""
     match x:
         case StorageInput():
@@ -479,7 +479,7 @@ def _reader(x: Any, effects: Effects) -> int | NumberAt | Callable[[Any], Any]:
         case GeneratorInput():
             return lambda drawn: x.generator.saved()
         case NumberInput():
-            return lambda drawn: np.float64(x.holder[x.key])
+            return NumberIn(x.holder, x.key)
         case SymbolicInput():
             return NumberAt(x.index)
     raise TypeError(x)

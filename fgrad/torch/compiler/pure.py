@@ -370,7 +370,8 @@ def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> S
         return graph(*arrays)
     specs = [*[each.spec for each in shardings[:count]], *[PartitionSpec()] * (len(graph.out_names) - count)]
     with jax.sharding.use_abstract_mesh(mesh):
-        return jax.sharding.auto_axes(lambda *arrays: list(graph(*arrays)), out_sharding=specs)(*arrays)
+        sharded: Any = jax.sharding.auto_axes(lambda *arrays: list(graph(*arrays)), out_sharding=specs)
+        return sharded(*arrays)
 
 
 # -- types -----------------------------------------------------------------------------------------------------------
