@@ -34,6 +34,7 @@ from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope, modes
+from fgrad.mutable.tensor.lifted import lift, restore
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
@@ -215,7 +216,7 @@ class Capture:
             raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is not on the CPU"))
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
         self.storages[storage] = StorageInput(storage, array, traced, location, layout)
-        storage.array = traced
+        lift(storage, traced)
 
     def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
@@ -424,7 +425,7 @@ class Capture:
         self.tape.open = False
         for each in self.storages.values():
             each.storage.strides, each.storage.home = each.layout
-            each.storage.array = each.array
+            restore(each.storage, each.array)
         for counter, (value, writes) in self.counters.items():
             counter.value, counter.writes = value, writes
         self.snapshot.restore()
