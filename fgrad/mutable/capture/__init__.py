@@ -1,4 +1,4 @@
 """Eighth floor: capture, which turns a mutable program into a graph.
 
-It uses ``context``, ``values``, ``tensor``, ``transforms``.
+It uses ``types``, ``context``, ``values``, ``tensor``, ``transforms``.
 """

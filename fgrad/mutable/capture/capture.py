@@ -34,10 +34,12 @@ from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope, modes
+from fgrad.mutable.tensor.lifted import lift, restore
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, text_of
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
@@ -105,6 +107,17 @@ class NumberInput:
     is_written: ClassVar[bool] = False
 
 
+@define(eq=False)
+class SymbolicInput:
+    """A symbolic number that an operation reads, by its index among all of a call (NOTE [Symbolic numbers])."""
+
+    index: int
+    input: Any
+    location: Location
+
+    is_written: ClassVar[bool] = False
+
+
 @frozen
 class TupleElements:
     """The elements of a tuple in a dict, readable and writable."""
@@ -132,6 +145,10 @@ class Capture:
       generators: the generators that were drawn from, or whose states were read or set.
       local_generators: those made inside, whose states are not inputs.
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
+      symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
+      symbolic_inputs: those that operations read.
+      expected: flags whose values the recording takes for granted, as tensors, with these values.
+      may_expect: whether there may be such flags (NOTE [Expectations]).
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
       early_draws: these draws, in order.
       side_effects: the function's Python side effects, which no graph can express.
@@ -149,6 +166,11 @@ class Capture:
     generators: dict[Any, GeneratorInput] = field(factory=dict)
     local_generators: dict[Any, GeneratorInput] = field(factory=dict)
     numbers: dict[tuple[int, Any, int | None], NumberInput] = field(factory=dict)
+    symbolic: SymbolicNumbers = field(init=False)
+    symbolic_paths: list[str] = field(factory=list)
+    symbolic_inputs: list[SymbolicInput] = field(factory=list)
+    expected: list[tuple[Any, bool]] = field(factory=list)
+    may_expect: bool = False
     draws_early: bool = False
     early_draws: list[DrawInput] = field(factory=list)
     side_effects: list[str] = field(factory=list)
@@ -161,6 +183,9 @@ class Capture:
     #: the generators used by the draw being tried out, with their original states
     trial_states: dict[Any, Any] | None = None
     _unnamed: Any = field(factory=itertools.count)
+
+    def __attrs_post_init__(self) -> None:
+        self.symbolic = SymbolicNumbers(self._symbolic_input)
 
     # -- tensors from outside ----------------------------------------------------------------------------------------
 
@@ -189,7 +214,7 @@ class Capture:
             raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is on the device meta, or mapped"))
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype), accelerator_of(array))
         self.storages[storage] = StorageInput(storage, array, traced, location, layout)
-        storage.array = traced
+        lift(storage, traced)
 
     def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
@@ -220,6 +245,13 @@ class Capture:
         """Note that Python reads where a tensor lies in its memory."""
         self.position_is_read = True
 
+    def usually(self, flag: Tensor, usual: bool) -> bool:
+        """Whether a tensor of one element is not zero: the usual case is recorded, if the caller can check it later."""
+        if not self.may_expect:
+            return bool(flag)
+        self.expected.append((flag != 0, usual))
+        return usual
+
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""
         self.side_effects.append(what)
@@ -246,6 +278,17 @@ class Capture:
             traced = self.tape.input(NUMBER_TYPES[float].array)
             entry = self.numbers[slot] = NumberInput(holder, key, holder[key], traced, location)
         return new_tensor(entry.input, type_of(entry.input))
+
+    def symbolic_number(self, value: Any, path: str) -> SymbolicNumber:
+        """A symbolic number in the place of one of the arguments."""
+        self.symbolic_paths.append(path)
+        return self.symbolic.input(value)
+
+    def _symbolic_input(self, index: int, dtype: np.dtype[Any]) -> Any:
+        traced = self.tape.input(array_type((), dtype))
+        path = text_of(self.symbolic.steps, self.symbolic.inputs, index, self.symbolic_paths)
+        self.symbolic_inputs.append(SymbolicInput(index, traced, Location(path, (path,))))
+        return traced
 
     # -- random numbers ----------------------------------------------------------------------------------------------
 
@@ -380,7 +423,7 @@ class Capture:
         self.tape.open = False
         for each in self.storages.values():
             each.storage.strides, each.storage.home = each.layout
-            each.storage.array = each.array
+            restore(each.storage, each.array)
         for counter, (value, writes) in self.counters.items():
             counter.value, counter.writes = value, writes
         self.snapshot.restore()
@@ -390,6 +433,8 @@ class Capture:
         self.snapshot = Snapshot()
         for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
             entries.clear()
+        self.symbolic_inputs.clear()
+        self.expected.clear()
 
 
 class _Inside(Scope):

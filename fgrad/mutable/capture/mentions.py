@@ -24,6 +24,7 @@ class Mentions:
       called: those that may be attributes and are called at once, as in ``x.step()``: methods, not data.
       imported: the imported modules.
       uses_any: whether attributes may be used that are not mentioned, since their names are strings or all are copied.
+      asks_type: whether ``type`` is called, which sees what ``isinstance`` does not: NOTE [Symbolic numbers].
     """
 
     names: tuple[str, ...]
@@ -31,6 +32,7 @@ class Mentions:
     called: frozenset[str]
     imported: frozenset[str]
     uses_any: bool
+    asks_type: bool
 
     @staticmethod
     def of(code: CodeType) -> "Mentions":
@@ -50,7 +52,7 @@ def _mentioned(code: CodeType) -> Mentions:
     read: set[str] = set()
     called: set[str] = set()
     imported: set[str] = set()
-    uses_any = False
+    uses_any = asks_type = False
     for each in _codes(code):
         names += each.co_names
         code_names = set(each.co_names)
@@ -64,6 +66,7 @@ def _mentioned(code: CodeType) -> Mentions:
                 imported.add(instruction.argval)
             if instruction.opname == "LOAD_GLOBAL":
                 only_called.add(instruction.argval)
+                asks_type |= instruction.argval == "type"
             elif _is_call(instruction):
                 only_called.add(instruction.argval)
                 called.add(instruction.argval)
@@ -73,7 +76,8 @@ def _mentioned(code: CodeType) -> Mentions:
         uses_any |= not _USING_ANY.isdisjoint(code_names)
         if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
-    return Mentions(tuple(dict.fromkeys(names)), frozenset(read), frozenset(called), frozenset(imported), uses_any)
+    every = tuple(dict.fromkeys(names))
+    return Mentions(every, frozenset(read), frozenset(called), frozenset(imported), uses_any, asks_type)
 
 
 def _is_call(instruction: dis.Instruction) -> bool:

@@ -30,6 +30,7 @@ from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.exported import Shared
+from fgrad.mutable.tensor.lifted import lift, restore, settle
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
@@ -108,7 +109,8 @@ class Pieces:
             self.trial.lift_tensor(tensor)
         if isinstance(storage, Shared):
             return  # exported to NumPy: see ``shown``
-        storage.array = self.storages[storage] = self.tape.known_input(array)
+        traced = self.storages[storage] = self.tape.known_input(array)
+        lift(storage, traced)
 
     def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
@@ -133,6 +135,10 @@ class Pieces:
 
     def note_position(self) -> None:
         """Nothing to do: places in memory are those of this call."""
+
+    def usually(self, flag: Tensor, usual: bool) -> bool:
+        """Whether a tensor of one element is not zero: here its value is known."""
+        return bool(flag)
 
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
@@ -219,8 +225,11 @@ class Pieces:
         storages = [storage for ref in self.created.storages if (storage := ref()) is not None]
         for storage in (*self.storages, *storages):
             value = storage.array
-            if getattr(value, "_trace", None) is self.tape:
-                storage.array = self.tape.known[value.number]
+            array = self.tape.known[value.number] if getattr(value, "_trace", None) is self.tape else value
+            if value is self.storages.get(storage):
+                restore(storage, array)  # it was only read
+            elif array is not value or storage in self.storages:
+                settle(storage, array)
         self.storages.clear()
         self.numbers.clear()
 

@@ -90,6 +90,8 @@ class Snapshot:
     called: set[str] = field(factory=set)
     #: whether some function may use attributes whose names it does not mention
     uses_any: bool = False
+    #: whether some function calls ``type``
+    asks_type: bool = False
     #: by id, objects that are nothing but their attributes, and the names of those that some function may use
     plain: dict[int, tuple[Any, Location, set[str]]] = field(factory=dict)
     #: by id, the user's classes whose attributes some function may use, and those it may instantiate
@@ -286,6 +288,7 @@ class Snapshot:
             self.read |= mentions.read
             self.called |= mentions.called
             self.uses_any |= mentions.uses_any
+            self.asks_type |= mentions.asks_type
             variables += [(function.__globals__, name) for name in mentions.names]
             for _, module in _user_modules(function):
                 namespace = vars(module)

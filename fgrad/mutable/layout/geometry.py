@@ -9,16 +9,17 @@ the strides nest, and a gather if they do not.
 """
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.symbolic import SymbolicNumber, place
 
 Ints = tuple[int, ...]
 
@@ -114,7 +115,7 @@ class Geometry:
 
     sizes: Ints
     strides: Ints
-    offset: int
+    offset: int = field(eq=place)
     dtype: Dtype
     conj: bool = False
     neg: bool = False
@@ -131,6 +132,24 @@ class Layout:
     sizes: Ints
     strides: Ints
     dtype: Dtype
+
+
+def cached(size: int) -> Callable[[Callable[[Any, Geometry], Any]], Callable[[Any, Geometry], Any]]:
+    """A decorator that caches a function of a geometry and something else, unless the geometry has a symbolic offset.
+
+    See NOTE [Symbolic numbers]; these belong to one recording.
+    """
+
+    def decorator(function: Callable[[Any, Geometry], Any]) -> Callable[[Any, Geometry], Any]:
+        kept = lru_cache(size)(function)
+
+        @wraps(function)
+        def call(of: Any, geometry: Geometry) -> Any:
+            return (function if isinstance(geometry.offset, SymbolicNumber) else kept)(of, geometry)
+
+        return call
+
+    return decorator
 
 
 # -- the lens --------------------------------------------------------------------------------------------------------
@@ -215,8 +234,8 @@ class Lens:
         )
 
 
-@lru_cache(1 << 14)
-def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[np.ndarray, ...]]:
+@cached(1 << 14)
+def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[Any, ...]]:
     """The lens of a geometry on a layout, and its position: the starts of its box, or the positions of all elements."""
     size = math.prod(layout.sizes) * layout.dtype.itemsize // geometry.dtype.itemsize
     boxed = _box(geometry.sizes, geometry.strides, geometry.offset, size)
@@ -239,13 +258,13 @@ class Reading:
         return _shaped(_flat(array, self.layout), self.result)
 
 
-@lru_cache(1 << 12)
+@cached(1 << 12)
 def reading(layout: Layout, geometry: Geometry) -> Reading | None:
     """The reading of a geometry that selects every element once; None for any other, which needs a lens."""
     sizes, strides = geometry.sizes, geometry.strides
-    if geometry.offset or geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
+    if geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
         return None
-    if math.prod(sizes) != math.prod(layout.sizes) or not is_dense(sizes, strides):
+    if math.prod(sizes) != math.prod(layout.sizes) or not is_dense(sizes, strides) or geometry.offset:
         return None
     return Reading(layout, Layout(sizes, strides, layout.dtype))
 
@@ -303,7 +322,7 @@ class Box:
     shape: Ints
 
 
-def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tuple[np.ndarray, ...]] | None:
+def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tuple[int, ...]] | None:
     """The box of a geometry in ``count`` elements and its starts, if its strides nest: each divides the next larger."""
     axes = sorted([i for i, size in enumerate(sizes) if size > 1 and strides[i] > 0], key=lambda i: -strides[i])
     steps = [strides[i] for i in axes]
@@ -322,7 +341,7 @@ def _box(sizes: Ints, strides: Ints, offset: int, count: int) -> tuple[Box, tupl
     order = tuple([rank[i] for i in sorted(axes)])
     shape = tuple([size if strides[i] > 0 else 1 for i, size in enumerate(sizes)])
     box = Box(tuple(parent), (*(sizes[i] for i in axes), 1), order, shape)
-    return box, tuple([np.asarray(start, np.int32) for start in starts])
+    return box, tuple(starts)
 
 
 def expanded(geometry: Geometry, sizes: Ints) -> Geometry:

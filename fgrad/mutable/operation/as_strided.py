@@ -6,7 +6,6 @@ Views, whose values are read from storages, are differentiated through these ope
 """
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from fgrad.mutable.layout.geometry import (
     Geometry,
     Layout,
     Lens,
+    cached,
     contiguous_strides,
     element_positions,
     extent,
@@ -30,8 +30,9 @@ from fgrad.seam import define_rule
 
 def _layout(base: Geometry, view: Geometry) -> Layout | None:
     """The layout of the base as an array containing the view; None if it has gaps, or the view reaches beyond it."""
+    span = extent(view.sizes, view.strides, 0)
     holds = view.offset * view.dtype.itemsize >= base.offset * base.dtype.itemsize and (
-        extent(view.sizes, view.strides, view.offset) * view.dtype.itemsize
+        (view.offset + span if span else 0) * view.dtype.itemsize
         <= (base.offset + math.prod(base.sizes)) * base.dtype.itemsize
     )
     return Layout(base.sizes, base.strides, base.dtype) if holds and is_dense(base.sizes, base.strides) else None
@@ -41,7 +42,7 @@ def _within(base: Geometry, view: Geometry) -> Geometry:
     return Geometry(view.sizes, view.strides, view.offset - base.offset, view.dtype, view.conj, view.neg)
 
 
-@lru_cache(1 << 14)
+@cached(1 << 14)
 def split_offset(base: Geometry, view: Geometry) -> tuple[int, tuple[Geometry, Geometry, Lens | None]]:
     """The start of a view, and the parameters that it shares with views of the same shape and strides.
 

@@ -42,6 +42,14 @@ def note_position() -> None:
         modes.capturing.note_position()
 
 
+def usually(flag: Tensor, usual: bool) -> bool:
+    """Whether a tensor of one element is not zero; ``usual`` says what to expect.
+
+    A compiled call that branches on it is a program for the usual case (NOTE [Expectations]).
+    """
+    return bool(flag) if modes.capturing is None else modes.capturing.usually(flag, usual)
+
+
 def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 

@@ -19,6 +19,7 @@ from fgrad.mutable.types.promotion import (
     result as promoted_result,
     tensor as promoted_tensor,
 )
+from fgrad.mutable.types.symbolic import SymbolicNumber, as_array
 from fgrad.mutable.values.evaluation import constant
 from fgrad.seam import ShapedArray, shown
 
@@ -100,6 +101,8 @@ def number(x: Any) -> Any:
     Raises:
       OverflowError: it is an integer that does not fit; see `with_unsigned`.
     """
+    if isinstance(x, SymbolicNumber):
+        return as_array(x, NUMBER_TYPES[x.__class__].dtype.numpy)
     key = (x.__class__, x) if x else (x.__class__, repr(x))
     array = _numbers.get(key)
     if array is None:

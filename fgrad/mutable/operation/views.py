@@ -15,6 +15,7 @@ from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked, new
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.seam import RawSource, visible
 
 #: how many geometries each operation caches
@@ -41,6 +42,8 @@ class ViewOperation(Operation):
             key = (tensor._type, rest, params)  # a type has the hash of its identity
         else:
             key = (tensor._geometry_of(), rest, params)
+        if unusual.on and any(isinstance(x, SymbolicNumber) for x in (*rest, tensor._geometry_of().offset)):
+            return Views.of(self.geometry(tensor._geometry_of(), *rest, **self.named(params)))
         result_views = self.results.get(key)
         if result_views is None:
             if len(self.results) >= GEOMETRIES_KEPT:
@@ -89,7 +92,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
     elif results:
         plan = result_views.plan
         if plan is None:
-            plan = result_views.plan = operation.planned((tensor._type, *map(type, rest)), params, None)
+            plan = result_views.plan = operation.planned((tensor._type, *[x.__class__ for x in rest]), params, None)
         node = node_of(plan, operands, source=source) if plan.differentiable else None
         if node is not None:
             for k in plan.inexact:

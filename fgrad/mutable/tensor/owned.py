@@ -74,13 +74,12 @@ class OwnedStorage(Storage):
 
     @property
     def array(self) -> Any:
-        part = _array.__get__(self)
-        while part.__class__ is Part:
-            array = part.owner.array(part.index)
+        while self.__class__ is OwnedStorage:
+            part = _array.__get__(self)
+            array = part.owner.array(part.index) if part.__class__ is Part else part
             if array is not None:
                 return array
-            part = _array.__get__(self)  # another thread has released it in the meantime
-        return part
+        return self.array  # another thread has released it in the meantime
 
     @array.setter
     def array(self, value: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]

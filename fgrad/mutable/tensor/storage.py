@@ -19,6 +19,7 @@ from jax import lax
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens, reading
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.symbolic import SymbolicNumber, as_array
 from fgrad.mutable.values.capacity import check_room, checked_for_capacity
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import Absent
@@ -132,13 +133,15 @@ class Storage:
     def read(self, geometry: Geometry) -> Any:
         """The elements that a geometry selects."""
         array = self.array
-        routine, where = _getting(array.shape, self.strides, self.dtype, geometry)
+        lenses = _getting.__wrapped__ if isinstance(geometry.offset, SymbolicNumber) else _getting
+        routine, where = lenses(array.shape, self.strides, self.dtype, geometry)
         return routine((array, *where))[0]
 
     def write(self, geometry: Geometry, value: Any) -> None:
         """Point to an array with the elements that a geometry selects replaced."""
         array = self.array
-        routine, where = _putting(array.shape, self.strides, self.dtype, geometry)
+        lenses = _putting.__wrapped__ if isinstance(geometry.offset, SymbolicNumber) else _putting
+        routine, where = lenses(array.shape, self.strides, self.dtype, geometry)
         self.array = routine((array, *where, value))[0]
 
     def settle(self) -> None:
@@ -226,7 +229,8 @@ def may_wait(storage: Storage) -> bool:
 
 def deferred_value(storage: Storage, geometry: Geometry, array: Any) -> Any:
     """The elements of an array that a geometry selects; deferred if the array is, or if they are many."""
-    routine, where = _getting(array.shape, storage.strides, storage.dtype, geometry)
+    lenses = _getting.__wrapped__ if isinstance(geometry.offset, SymbolicNumber) else _getting
+    routine, where = lenses(array.shape, storage.strides, storage.dtype, geometry)
     values = (array, *where)
     return (defer(routine, values) if routine.defers or array.__class__ is Deferred else routine(values))[0]
 
@@ -239,20 +243,21 @@ def _layout(sizes: Ints, strides: Ints | None, dtype: Dtype) -> Layout:
 _indices: dict[int, Any] = {}
 
 
-def _index(positions: np.ndarray) -> Any:
-    """The starts of a box, or the positions of elements, as a value; single numbers are cached."""
-    if positions.ndim:
-        return constant(positions)
-    key = int(positions)
-    index = _indices.get(key)
+def _index(position: Any) -> Any:
+    """The start of a box, or the positions of elements, as a value; single numbers are cached."""
+    if isinstance(position, np.ndarray):
+        return constant(position)
+    if isinstance(position, SymbolicNumber):
+        return as_array(position, np.int32)
+    index = _indices.get(position)
     if index is None:
         if len(_indices) > 1 << 12:
             _indices.clear()
-        index = _indices[key] = constant(positions)
+        index = _indices[position] = constant(np.asarray(position, np.int32))
     return index
 
 
-#: the lenses of geometries and the values of their positions, cached
+#: the lenses of geometries and the values of their positions, cached; not for those that begin at a symbolic number
 @lru_cache(1 << 14)
 def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry) -> tuple[Routine, tuple[Any, ...]]:
     layout = _layout(sizes, strides, dtype)

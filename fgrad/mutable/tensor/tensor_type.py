@@ -1,5 +1,6 @@
 """The type of a tensor: dtype and shape, one object per pair, so that caches may key on identity."""
 
+from operator import index
 from typing import Any
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
@@ -37,6 +38,7 @@ def tensor_type(dtype: Dtype, shape: Ints) -> TensorType:
     """The type with this dtype and shape."""
     cached = _types.get((dtype, shape))
     if cached is None:
+        shape = tuple(map(index, shape))
         cached = _types.setdefault((dtype, shape), _new_type(dtype, shape, None))
     return cached
 

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import usually
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch import cuda, ops
@@ -155,7 +156,7 @@ class GradScaler:
             self.unscale_(optimizer)
         if progress.found_inf is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None if progress.found_inf.item() else optimizer.step(*args, **kwargs)
+        result = None if usually(progress.found_inf, False) else optimizer.step(*args, **kwargs)
         progress.stage = OptState.STEPPED
         return result
 
@@ -184,17 +185,12 @@ class GradScaler:
     def _adapt(self, found_infs: list[Any]) -> None:
         if not found_infs:
             raise AssertionError("No inf checks were recorded prior to update.")
-        if any(each.item() for each in found_infs):
-            self._scale.mul_(self._backoff_factor)
-            self._growth_tracker.fill_(0)
-            return
-        steps = int(self._growth_tracker.item()) + 1
-        if steps == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            if grown.isfinite().item():
-                self._scale.copy_(grown)
-            steps = 0
-        self._growth_tracker.fill_(steps)
+        found_inf = ops.stack(found_infs).any()
+        steps, grown = self._growth_tracker + 1, self._scale * self._growth_factor
+        grows = steps == self._growth_interval
+        kept = ops.where(grows & grown.isfinite(), grown, self._scale)
+        self._scale.copy_(ops.where(found_inf, self._scale * self._backoff_factor, kept))
+        self._growth_tracker.copy_(steps.masked_fill(found_inf | grows, 0))
 
     def get_scale(self) -> float:
         """The scale; 1 if disabled."""
@@ -288,10 +284,8 @@ def _unscale(optimizer: Any, inverse: Any) -> Any:
         return None
     if any(param.grad.dtype is dtypes.float16 for param in params):
         raise ValueError("Attempting to unscale FP16 gradients.")
-    found_inf = ops.zeros((), dtype=dtypes.float32)
+    finite = [param.grad.isfinite().all() for param in params]
     with no_grad():
         for param in params:
-            if not param.grad.isfinite().all().item():
-                found_inf.fill_(1.0)
             param.grad.mul_(inverse)
-    return found_inf
+        return ops.stack(finite).all().logical_not().to(dtypes.float32)

@@ -17,6 +17,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from attrs import frozen
+
 from fgrad.graph.source import function_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
@@ -25,22 +28,9 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
 from fgrad.torch.compiler.effects import Constant, Effects, ExternalRef, NewRef, NewTensor, Tree, Value, note_writes
 from fgrad.torch.compiler.external_tensors import Access
+from fgrad.torch.compiler.generated import Lines, Scope
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.windows import Window
-
-Lines = list[str]
-
-
-class Scope(dict[str, Any]):
-    """The globals of a generated function: objects by name."""
-
-    def name(self, value: Any) -> str:
-        """A name for an object, or its literal."""
-        if value is None or value is True or value is False or value.__class__ is int:
-            return repr(value)
-        name = f"c{len(self)}"
-        self[name] = value
-        return name
 
 
 def _unpacked(prefix: str, count: int, of: str) -> Lines:
@@ -166,14 +156,30 @@ def _is_not(value: Any, scope: Scope) -> str:
     return "is not None" if value is None else f"!= {scope.name(value)}"
 
 
-#: how an input of a program is read: the array of a tensor, by its index, a window, or a function of the early draws
-Read = int | Window | Callable[[Any], Any]
+@frozen
+class NumberIn:
+    """An input that is a number in a dict, or in a tuple in a dict."""
+
+    holder: Any
+    key: Any
 
 
-def reader(cells: Sequence[Read], tensors: int) -> Callable[[Sequence[Tensor], Any], list[Any]]:
-    """A function that reads the inputs of a program."""
+@frozen
+class NumberAt:
+    """An input that is one of a call's numbers (NOTE [Symbolic numbers])."""
+
+    index: int
+
+
+#: how an input of a program is read: the array of a tensor, by its index, a window, a number, or a function of the
+#: early draws
+Read = int | Window | NumberIn | NumberAt | Callable[[Any], Any]
+
+
+def reader(cells: Sequence[Read], tensors: int) -> Callable[[Sequence[Tensor], Any, Any], list[Any]]:
+    """A function that reads the inputs of a program from the tensors of a call, the early draws, and its numbers."""
     scope = Scope()
-    lines = ["def run(found, drawn):", *_unpacked("t", tensors, "found")]
+    lines = ["def run(found, drawn, numbers=()):", *_unpacked("t", tensors, "found")]
     return function_of([*lines, f"    return [{', '.join([_read(x, scope) for x in cells])}]"], scope, "compiled call")
 
 
@@ -183,6 +189,10 @@ def _read(cell: Read, scope: Scope) -> str:
         return f"t{cell}._storage.array"
     if isinstance(cell, Window):
         return f"{scope.name(cell.read)}(t{cell.arguments[0]})"
+    if isinstance(cell, NumberIn):
+        return f"{scope.name(np.float64)}({scope.name(cell.holder)}[{scope.name(cell.key)}])"
+    if isinstance(cell, NumberAt):
+        return f"numbers[{cell.index}]"
     return f"{scope.name(cell)}(drawn)"
 
 

@@ -3,11 +3,11 @@
 import copy
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
@@ -19,7 +19,8 @@ from fgrad.torch.compiler.backends import check_backend
 from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
-from fgrad.torch.compiler.programs import Call, EagerCall, Program, record
+from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments, replaced
+from fgrad.torch.compiler.programs import Call, EagerCall, Program, Unexpected, record
 from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
@@ -58,6 +59,7 @@ class Compiled:
 
     Attributes:
       programs: by structure, static arguments and modes.
+      varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
       given_up: whether it always runs in pieces.
     """
@@ -65,6 +67,7 @@ class Compiled:
     function: Callable[..., Any]
     fullgraph: bool = False
     programs: dict[Any, list[Program]] = field(factory=dict)
+    varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
     given_up: bool = False
     warned: bool = False
@@ -79,24 +82,24 @@ class Compiled:
         if self.given_up:
             return self._in_pieces(args, kwargs)
         tensors: Sequence[Tensor]
+        inputs: Sequence[Any] = ()
         if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
             tensors, key = args, (len(args), modes_now())
         else:
-            leaves = list[Any]()
-            structure = take_apart((args, kwargs), leaves)
-            tensors = [x for x in leaves if isinstance(x, Tensor)]
-            key = structure, tuple([_static(x) for x in leaves]), modes_now()
+            places = self.varying.places
+            inputs = [x for place, x in number_arguments(args, kwargs) if place in places] if places else ()
+            key, tensors = _key(args, kwargs, places)
         try:
             programs = self.programs.get(key)
         except TypeError:  # an argument without a hash
             return self.function(*args, **kwargs)
         for program in programs or ():
-            call = program.call(tensors)
+            call = program.call(tensors, inputs)
             if call is not None:
                 if program.refused is not None:
                     return self._refused(program, args, kwargs)
-                return self._again(key, call, tensors, args, kwargs)
-        return self._first(key, tensors, args, kwargs)
+                return self._again(key, call, tensors, inputs, args, kwargs)
+        return self._first(key, tensors, inputs, args, kwargs)
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call that is not one program."""
@@ -109,8 +112,11 @@ class Compiled:
         finally:
             _running.inside = False
 
-    def _first(self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+    def _first(self, key: Any, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any) -> Any:
         """Record a call that no program applies to."""
+        numbers = dict(number_arguments(args, kwargs))
+        if numbers and self.varying.note(_key(args, kwargs, numbers)[0], numbers):
+            return self(args, kwargs)
         classes = {cls for each in self.programs for cls in _of_new_objects(each, key)}
         if classes:
             OPENED.update(classes)
@@ -124,7 +130,7 @@ class Compiled:
             )
         if self.recorded >= LIMIT:
             self.given_up = True
-            if not self._differs_in_numbers(key):
+            if not self._differs_in_numbers(key, inputs):
                 warn(
                     f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time because "
                     "something that it depends on had changed; from now on it runs in pieces, and is recorded at each "
@@ -132,6 +138,9 @@ class Compiled:
                 )
             return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs)
+        if program.refused is not None and inputs:
+            self.varying.refuse(numbers)
+            return self(args, kwargs)
         self.recorded += 1
         self.programs.setdefault(key, []).insert(0, program)
         program.calls = 1
@@ -139,15 +148,24 @@ class Compiled:
             return done.result
         if program.refused is not None:
             return self._refused(program, args, kwargs)
-        return program.first_call(tensors)()
+        return self._run(program.first_call(tensors, inputs), args, kwargs)
 
-    def _differs_in_numbers(self, key: Any) -> bool:
+    def _run(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return call()
+        except Unexpected:
+            return self._in_pieces(args, kwargs)
+
+    def _differs_in_numbers(self, key: Any, inputs: Sequence[Any]) -> bool:
         """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""
-        if any(program.breaks or program.guards.differ_in_numbers() for program in self.programs.get(key, ())):
-            return True
+        for program in self.programs.get(key, ()):
+            if program.breaks or program.guards.differ_in_numbers() or program.numbers.at(inputs) is None:
+                return True
         return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
 
-    def _again(self, key: Any, call: Call, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+    def _again(
+        self, key: Any, call: Call, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any
+    ) -> Any:
         program = call.program
         program.calls += 1
         every = config.check_every
@@ -155,6 +173,9 @@ class Compiled:
             program.disown()
             checked, done = self._record(args, kwargs)
             if not program.same_as(checked):
+                if checked.refused is not None and inputs:
+                    self.varying.refuse(dict(number_arguments(args, kwargs)))
+                    return self(args, kwargs)
                 self._differ(program, checked)
                 checked.calls = 1
                 self.programs[key] = [checked if x is program else x for x in self.programs[key]]
@@ -162,14 +183,16 @@ class Compiled:
                     return done.result
                 if checked.refused is not None:
                     return self._refused(checked, args, kwargs)
-                return checked.first_call(tensors)()
-            return program.first_call(tensors)()
-        return call()
+                return self._run(checked.first_call(tensors, inputs), args, kwargs)
+            return self._run(program.first_call(tensors, inputs), args, kwargs)
+        return self._run(call, args, kwargs)
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Program, EagerCall | None]:
         try:
             _running.inside = True
-            program, done, capture = record(self.function, args, kwargs, self.fullgraph)
+            symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
+            strict = self.fullgraph and not symbolic
+            program, done, capture = record(self.function, args, kwargs, strict, symbolic=symbolic)
         finally:
             _running.inside = False
         program.release(capture)
@@ -217,11 +240,30 @@ def difference(old: Program, new: Program) -> str:
     return f"it has other effects on tensors: {before} and now {after}"
 
 
+def _key(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[Place]) -> tuple[Any, list[Tensor]]:
+    """What a program is looked up by, apart from the values of numbers in some places; and the tensors of a call."""
+    if places:
+        args, kwargs = replaced(args, kwargs, places, lambda place, x: _Any(type(x)))
+    leaves = list[Any]()
+    structure = take_apart((args, kwargs), leaves)
+    return (structure, tuple(map(_static, leaves)), modes_now()), [x for x in leaves if isinstance(x, Tensor)]
+
+
+@frozen
+class _Any:
+    """Any number of a class, as a part of the key."""
+
+    kind: type
+
+
 def _static(x: Any) -> Any:
     """The part of the key for an argument."""
     if isinstance(x, Tensor):
         return Tensor
-    return (x.__class__, x if x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
+    if x.__class__ is _Any:
+        return x
+    # zeros differ in their signs
+    return (x.__class__, x if x and x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
 
 
 def _without_numbers(key: Any) -> Any:

@@ -24,6 +24,7 @@ from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.mutable.types.symbolic import concrete
 from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.step import Step
@@ -158,7 +159,7 @@ class Effects:
         """The description of a value that a replayed call sets or returns."""
         capture = self.external.capture
         if not is_tensor(value):
-            return Constant(value)
+            return Constant(concrete(value))
         if value in capture.snapshot.tensors:
             return ExternalRef(self.external.index(value))
         return NewRef(self.new_index(value))

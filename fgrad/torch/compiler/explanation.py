@@ -7,7 +7,10 @@ from attrs import field, frozen
 
 from fgrad.api.graphs import Graph
 from fgrad.graph.answer import Answer, Table
+from fgrad.graph.source import Source
+from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.values.device_of_value import CPU, place_of
+from fgrad.torch.compiler.number_arguments import number_arguments
 from fgrad.torch.compiler.programs import Program, record
 
 
@@ -71,16 +74,19 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     function = getattr(function, "_torchdynamo_orig_callable", function)
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        program, *_ = record(function, args, kwargs, strict=False, trial=True)
+        numbers = [place for place, _ in number_arguments(args, kwargs)]
+        program, _, capture = record(function, args, kwargs, strict=False, trial=True, symbolic=numbers)
+        if numbers and program.refused is not None:
+            program, _, capture = record(function, args, kwargs, strict=False, trial=True)
         seconds = {"recording": program.seconds}
         if program.refused is not None:
             return Explanation(program.pieces, (), (), (), program.breaks or (program.refused,), seconds)
-        return Explanation((program.named(),), program.names, program.out_names, _guards(program), (), seconds)
+        return Explanation((program.named(),), program.names, program.out_names, _guards(program, capture), (), seconds)
 
     return explained
 
 
-def _guards(program: Program) -> tuple[str, ...]:
+def _guards(program: Program, capture: Capture) -> tuple[str, ...]:
     guards, effects = program.guards, program.effects
     assert effects is not None
     snapshot = effects.external.capture.snapshot
@@ -98,4 +104,7 @@ def _guards(program: Program) -> tuple[str, ...]:
         if location is not None:
             lines.append(f"{location.path}: the same attributes or entries")
     lines += [f"{name}: the same object" for _, name, _ in guards.variables if name]
+    for condition, raw in program.numbers.conditions(capture.symbolic_paths):
+        line = None if raw is None else Source(*raw)
+        lines.append(condition if line is None else f"{condition}, for {line.file}:{line.line} (in {line.function})")
     return tuple(dict.fromkeys(lines))

@@ -15,14 +15,15 @@ Containers that note their writes are compared only after a write (NOTE [Changes
 
 import operator
 from collections import OrderedDict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 from attrs import define, field, frozen
 
+from fgrad.graph.source import function_of
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.scopes import MISSING, Slots
+from fgrad.mutable.capture.scopes import MISSING, Parts, Slots, Variable
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
@@ -31,6 +32,7 @@ from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
 from fgrad.torch.compiler.effects import Effects
+from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.compiler.windows import Window
 from fgrad.torch.nn.modules.hooks import everywhere
@@ -138,6 +140,8 @@ class Guards:
     #: the containers that note their writes, and those that are compared at each call
     _noted: "_Checks | None" = field(default=None, init=False)
     _unnoted: "_Checks | None" = field(default=None, init=False)
+    #: whether all else is unchanged
+    _rest: Callable[[], bool] = field(default=bool, init=False)
 
     def hold(self) -> bool:
         """Whether everything that does not depend on the arguments is unchanged."""
@@ -147,26 +151,33 @@ class Guards:
                 return False
             self._attributes_checked = now
         assert self._unnoted is not None
-        return self._unnoted.hold() and self._rest_hold()
+        return self._unnoted.hold() and self._rest()
 
-    def _rest_hold(self) -> bool:
-        """Whether everything but plain containers is unchanged."""
-        if not all(map(operator.is_, map(type, self.instances), self.classes)):
-            return False
+    def _rest_code(self) -> Callable[[], bool]:
+        """A function that tells whether everything but plain containers is unchanged (NOTE [Generated code])."""
+        scope = Scope(alike=_are_same, unchanged=is_unchanged, missing=MISSING)
+        named, checks = scope.object, list[str]()
+        if self.instances:
+            checks.append(f"[*map(type, {named(self.instances)})] != {named(self.classes)}")
         for container, size, items in self.entries:
-            current = map(container.get, items, repeat(MISSING))
-            if len(container) != size or not all(map(operator.is_, current, items.values())):
-                return False
+            name = named(container)
+            checks += [f"len({name}) != {size}", *_entry_checks(name, items, scope)]
         for container, items in self.attributes:
-            if not all(map(operator.is_, map(container.get, items, repeat(MISSING)), items.values())):
-                return False
-        for holder, key, form in self.numbers:
-            if number_kind(holder.get(key), key) != form:
-                return False
-        for scope, name, value in self.variables:
-            if scope.get(name, MISSING) is not value:
-                return False
-        return all(is_unchanged(container, before) for container, before in self.others)
+            checks += _entry_checks(named(container), items, scope)
+        for holder, key, kind in self.numbers:
+            checks.append(_number_check(f"{named(holder)}.get({named(key)})", key, kind, scope))
+        for place, name, value in self.variables:
+            if isinstance(place, Variable):
+                checks.append(f"{named(place.owner)}.cell_contents is not {named(value)}")
+            elif isinstance(place, Parts):
+                checks.append(f"{named(place.owner)}.{name} is not {named(value)}")
+            else:
+                checks += _entry_checks(named(place), {name: value}, scope)
+        for container, before in self.others:
+            checks.append(f"not unchanged({named(container)}, {named(before)})")
+        lines = [f"        if {check}: return False" for check in checks]
+        end = ["        return True", "    except ValueError: return False"]  # a variable of a closure is not bound
+        return function_of(["def run():", "    try:", *lines, *end], scope, "guards of a compiled call")
 
     def differ_in_numbers(self) -> bool:
         """Whether Python numbers have changed, and no other variable or entry."""
@@ -193,6 +204,7 @@ class Guards:
         if self._noted is None or noting != self._noting:
             self._noting = noting
             self._noted, self._unnoted = self._checks(True), self._checks(False)
+            self._rest = self._rest_code()
         return self._noted.hold()
 
     def _checks(self, noted: bool) -> "_Checks":
@@ -240,7 +252,30 @@ def _is_alike(value: Any, old: Any) -> bool:
     return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and value == old)
 
 
+#: the entries of more are compared in a loop
+MOST_LINES = 32
 _VALUES = (bool, int, float, complex, str, bytes)
+
+
+def _are_same(container: Any, items: Mapping[Any, Any]) -> bool:
+    """Whether a dict has the same objects under some keys."""
+    return all(map(operator.is_, map(container.get, items, repeat(MISSING)), items.values()))
+
+
+def _entry_checks(container: str, items: Mapping[Any, Any], scope: Scope) -> list[str]:
+    """The expressions that tell whether a dict has other objects under some keys."""
+    if len(items) > MOST_LINES:
+        return [f"not alike({container}, {scope.object(items)})"]
+    get = f"{container}.get"
+    return [f"{get}({scope.object(k)}, missing) is not {scope.object(v)}" for k, v in items.items()]
+
+
+def _number_check(number: str, key: Any, kind: Any, scope: Scope) -> str:
+    """The expression that tells whether a number is of another kind than ``number_kind`` found."""
+    if kind in ((int, True), (float, True)):
+        zero = "" if key == "lr" else " or n == 0"
+        return f"(n := {number}).__class__ is not {kind[0].__name__}{zero}"
+    return f"{scope.object(number_kind)}({number}, {scope.object(key)}) != {scope.object(kind)}"
 
 
 def number_kind(number: Any, key: Any) -> Any:

@@ -7,38 +7,41 @@ those of all containers are gathered at once, in C, and compared as bytes.  The 
 other object can get one of their addresses.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
-
-#: ends the contents of each container, so that nothing can move unnoticed from one to the next
-_END = (object(),)
 
 
 class Contents:
     """The contents of containers, to be compared with their later contents.
 
     Arguments:
-      containers: iterables over the current contents: views of dicts, lists.
+      containers: the current contents: views of dicts, lists.
       held: the contents to compare with, if not the current ones.
     """
 
-    __slots__ = ("_shown", "_held", "_count", "_addresses")
+    __slots__ = ("_shown", "_held", "_lengths", "_addresses")
 
-    def __init__(self, containers: Sequence[Iterable[Any]], held: Sequence[Iterable[Any]] | None = None):
-        self._shown: list[Iterable[Any]] = [each for container in containers for each in (container, _END)]
-        self._held: list[Any] = [x for each in (containers if held is None else held) for x in (*each, *_END)]
-        self._count: int = len(self._held)
-        self._addresses: bytes = np.fromiter(self._held, object, self._count).tobytes()
+    def __init__(self, containers: Sequence[Collection[Any]], held: Sequence[Collection[Any]] | None = None):
+        before = containers if held is None else held
+        self._shown: Sequence[Collection[Any]] = containers
+        self._held: list[Any] = [x for each in before for x in each]
+        self._lengths: list[int] = [*map(len, before)]
+        self._addresses: bytes = self._read(self._held)
+
+    def _read(self, objects: Iterable[Any]) -> bytes:
+        return np.fromiter(objects, object, len(self._held)).tobytes()
 
     def hold(self) -> bool:
         """Whether the containers hold the same objects, in the same order."""
-        if not self._count:
-            return True
+        if not self._held:
+            return not any(map(len, self._shown))
         try:
-            addresses = np.fromiter(chain.from_iterable(self._shown), object, self._count)
+            # with the same lengths nothing moves unnoticed from one to the next
+            return [*map(len, self._shown)] == self._lengths and (
+                self._read(chain.from_iterable(self._shown)) == self._addresses
+            )
         except (ValueError, RuntimeError):  # there is less, or another thread is changing it
             return False
-        return addresses.tobytes() == self._addresses

@@ -4,10 +4,15 @@ NOTE [Nothing stale]
 Changes that guards cannot see (a library's global, a random branch, a number in a C struct) are found by recording
 again: graphs are values, so the second call of a program, and every n-th after that, records the function again and
 compares.  If the two differ, the new program is used, and a warning names the line, once.
+
+NOTE [Expectations]
+``GradScaler`` skips a step whose gradients are not finite.  Whether they are, nobody knows while a call is
+recorded; but nearly always they are.  So the usual case is recorded, and the flag is an output of the program.  If the
+flag turns out to be another, the results are dropped, and the call runs in pieces.  Such a program donates nothing.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +22,23 @@ from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
-from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput
+from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.symbolic import NumberProgram
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Read, reader
+from fgrad.torch.compiler.codegen import FastEffects, FastGuards, NumberAt, NumberIn, Read, reader
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
+from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
 from fgrad.torch.compiler.placement import HERE, Placement, placement_of
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
@@ -55,7 +62,9 @@ class Program:
       execution: runs the graph.
       fast_guards, readers, fast_effects: the generated functions of a call (NOTE [Generated code]).
       steady: ownership from call to call, where possible.
+      numbers: the arithmetic on the numbers among its arguments that are inputs (NOTE [Symbolic numbers]).
       draws: random numbers that are drawn before it runs.
+      expected: outputs with the values that they must have for the results to count.
       generators: those whose state it advances, with the outputs that are their new states.
       calls: how often it was called.
       seconds: what recording took.
@@ -74,7 +83,9 @@ class Program:
     readers: Any = None
     fast_effects: FastEffects | None = None
     steady: Steady | None = None
+    numbers: NumberProgram = field(factory=NumberProgram)
     draws: list[DrawInput] = field(factory=list)
+    expected: list[tuple[int, bool]] = field(factory=list)
     generators: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
     calls: int = 0
@@ -88,43 +99,45 @@ class Program:
         pieces = tuple([flat_function(graph, (), ()) for graph in graphs])
         return cls(Guards(), breaks[0], breaks=tuple(breaks), pieces=pieces)
 
-    def call(self, arguments: Sequence[Tensor]) -> "Call | None":
-        """A call of this program on these arguments, if it applies to them."""
+    def call(self, arguments: Sequence[Tensor], inputs: Sequence[Any] = ()) -> "Call | None":
+        """A call of this program on these arguments, and numbers among them that are inputs, if it applies to them."""
         guards, effects = self.guards, self.effects
-        if not guards.hold():
+        numbers = self.numbers.at(inputs) if inputs else inputs
+        if numbers is None or not guards.hold():
             return None
         if effects is None:
-            return Call(self, arguments) if guards.match(arguments) else None
+            return Call(self, arguments, numbers) if guards.match(arguments) else None
         steady = self.steady
         if steady is not None and steady.owner is not None:
             others = steady.match(arguments)
             if others is not None:
-                return SteadyCall(self, others, arguments, steady)
+                return SteadyCall(self, others, numbers, arguments, steady)
             steady.give_up()
         tensors = None if self.fast_guards is None else self.fast_guards(arguments)
         if tensors is not None:
-            return self._call(tensors, arguments)
+            return self._call(tensors, numbers, arguments)
         tensors = effects.external.find(arguments)
-        return self._first_call(tensors, arguments) if guards.match(tensors) else None
+        return self._first_call(tensors, numbers, arguments) if guards.match(tensors) else None
 
-    def first_call(self, arguments: Sequence[Tensor]) -> "Call":
+    def first_call(self, arguments: Sequence[Tensor], inputs: Sequence[Any] = ()) -> "Call":
         """A call of this program on arguments that it is known to apply to."""
-        assert self.effects is not None
-        return self._first_call(self.effects.external.find(arguments), arguments)
+        numbers = self.numbers.at(inputs)
+        assert self.effects is not None and numbers is not None
+        return self._first_call(self.effects.external.find(arguments), numbers, arguments)
 
-    def _first_call(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> "Call":
+    def _first_call(self, tensors: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor]) -> "Call":
         effects = self.effects
         assert effects is not None
         if self.fast_guards is None:
             self._prepare(effects, len(tensors))
         assert self.fast_guards is not None
         self.fast_guards.remember(tensors)
-        return self._call(tensors, arguments)
+        return self._call(tensors, numbers, arguments)
 
     def _prepare(self, effects: Effects, count: int) -> None:
         """Generate the functions that each call needs."""
         graph, guards = self.graph, self.guards
-        is_atomic = not (self.generators or graph.effects or self.backward)
+        is_atomic = not (self.generators or graph.effects or self.backward or self.expected)
         if is_atomic and can_be_steady(effects, guards, self.placement):
             inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
             written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
@@ -141,10 +154,12 @@ class Program:
         if others is not self.reads:
             self.steady = Steady(effects, guards, others, self.fast_effects, self.execution)
 
-    def _call(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> "Call":
+    def _call(self, tensors: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor]) -> "Call":
         steady = self.steady
         others = None if steady is None else steady.take_ownership(tensors)
-        return Call(self, tensors) if others is None or steady is None else SteadyCall(self, others, arguments, steady)
+        if others is None or steady is None:
+            return Call(self, tensors, numbers)
+        return SteadyCall(self, others, numbers, arguments, steady)
 
     def run(self, call: "Call") -> Any:
         """Run on the tensors of a call and apply the effects; returns the result."""
@@ -190,6 +205,8 @@ class Program:
             and self.effects.external.key() == other.effects.external.key()
             and self.effects.signature() == other.effects.signature()
             and self.windows == other.windows
+            and self.expected == other.expected
+            and self.numbers.signature() == other.numbers.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
 
@@ -197,11 +214,12 @@ class Program:
 class Call:
     """One call of a program, with its tensors."""
 
-    __slots__ = ("program", "tensors")
+    __slots__ = ("program", "tensors", "numbers")
 
-    def __init__(self, program: Program, tensors: Sequence[Tensor]):
+    def __init__(self, program: Program, tensors: Sequence[Tensor], numbers: Sequence[Any]):
         self.program = program
         self.tensors = tensors
+        self.numbers = numbers
 
     #: whether its effects have been applied, even if it raises an error
     is_applied: bool = False
@@ -214,7 +232,9 @@ class Call:
         program = self.program
         assert program.execution is not None and program.fast_effects is not None  # else the program is none
         written, others = program.readers
-        outs = program.execution(tuple(written(self.tensors, None)), others(self.tensors, drawn))
+        outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
+        if any(bool(outs[output]) is not value for output, value in program.expected):
+            raise Unexpected
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))
         new_tensors, result = program.fast_effects(self.tensors, outs)
@@ -228,8 +248,15 @@ class SteadyCall(Call):
 
     __slots__ = ("arguments", "steady", "owner", "calls")
 
-    def __init__(self, program: Program, tensors: Sequence[Tensor], arguments: Sequence[Tensor], steady: Steady):
-        super().__init__(program, tensors)
+    def __init__(
+        self,
+        program: Program,
+        tensors: Sequence[Tensor],
+        numbers: Sequence[Any],
+        arguments: Sequence[Tensor],
+        steady: Steady,
+    ):
+        super().__init__(program, tensors, numbers)
         self.arguments = arguments
         self.steady = steady
         assert steady.owner is not None
@@ -243,9 +270,9 @@ class SteadyCall(Call):
     def execute(self, drawn: Any) -> Any:
         owner, program = self.owner, self.program
         assert program.effects is not None and program.execution is not None
-        outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn))
+        outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn, self.numbers))
         if outs is None:  # a tensor was written, or a gradient read, since this call began
-            return Call(program, self._all()).execute(drawn)
+            return Call(program, self._all(), self.numbers).execute(drawn)
         if owner.released:  # by a signal handler while it ran
             return program.effects.apply(self._all(), program.execution.flat(outs))[1]
         return self.steady.make_result(self.tensors, program.execution.returned(outs[2]))
@@ -256,6 +283,10 @@ class SteadyCall(Call):
         return self.program.effects.external.find(self.arguments)
 
 
+class Unexpected(Exception):
+    """What a program takes for granted does not hold; nothing has changed."""
+
+
 @frozen(eq=False)
 class EagerCall:
     """The result of a call that took effect while it was recorded."""
@@ -264,7 +295,12 @@ class EagerCall:
 
 
 def record(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool, trial: bool = False
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    strict: bool,
+    trial: bool = False,
+    symbolic: Collection[Place] = (),
 ) -> tuple[Program, EagerCall | None, Capture]:
     """Capture a call as a program.
 
@@ -274,6 +310,7 @@ def record(
     Arguments:
       strict: raise an error if the function cannot be captured, instead of noting it.
       trial: change nothing in any case.
+      symbolic: the places of numbers among the arguments that are inputs.  Such a call does not continue in pieces.
 
     Raises:
       CaptureError: the function needs a number, and ``strict``.
@@ -283,8 +320,9 @@ def record(
     take_apart((args, kwargs), leaves)
     arguments = [x for x in leaves if is_tensor(x)]
     guards = guards_of_arguments(arguments)
-    capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, trial=trial)
+    capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, may_expect=True, trial=trial)
     program, done = Program(Guards()), None
+    args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
     states = [(source, source.saved()) for source in capture.snapshot.generators]
     try:
         program, result = _recorded(capture, function, args, kwargs, arguments, strict)
@@ -316,9 +354,11 @@ def _recorded(
     result: Any = None
     try:
         check_hooks(capture)
+        if capture.symbolic.inputs and capture.snapshot.asks_type:
+            raise NotReplayable("the function asks for the class of a number by type()")
         cut = Cut()
         cut.apply(capture)
-        capture.breakable = not cut.tensors and not strict
+        capture.breakable = not cut.tensors and not strict and not capture.symbolic.inputs
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
@@ -348,10 +388,12 @@ def _recorded(
 
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
     """The program of a captured call."""
+    # the outputs are listed before the graph is made
+    expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
     graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
     program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
-    program.draws = step.capture.early_draws
-    program.generators, program.backward = generators, backward
+    program.draws, program.numbers = step.capture.early_draws, step.capture.symbolic.recorded()
+    program.generators, program.backward, program.expected = generators, backward, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
 
@@ -436,8 +478,8 @@ def _forward_and_backward(
     )
 
 
-def _reader(x: Any, effects: Effects) -> int | Callable[[Any], Any]:
-    """What reads an input at each call: the index of a tensor, or a function of the early draws."""
+def _reader(x: Any, effects: Effects) -> int | NumberIn | NumberAt | Callable[[Any], Any]:
+    """What reads an input at each call: the index of a tensor or of a number, or a function of the early draws."""
     match x:
         case StorageInput():
             return effects.external.index_of_storage(x.storage)
@@ -446,5 +488,7 @@ def _reader(x: Any, effects: Effects) -> int | Callable[[Any], Any]:
         case GeneratorInput():
             return lambda drawn: x.generator.saved()
         case NumberInput():
-            return lambda drawn: np.float64(x.holder[x.key])
+            return NumberIn(x.holder, x.key)
+        case SymbolicInput():
+            return NumberAt(x.index)
     raise TypeError(x)

@@ -9,13 +9,14 @@ start, with initial values from which the second graph does what the first would
 average created by the user's step), both graphs are kept, and ``state["begun"]`` chooses between them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from attrs import define
 from jax import tree_util
+from jax.sharding import PartitionSpec
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
@@ -149,7 +150,7 @@ class Pure:
                     f"torch.pure: an argument is {x!r}, and the function was made with {static!r}. What is no array is "
                     "part of the function; make it anew, or pass a tensor."
                 )
-        outs = self.graph(*values, *arrays)
+        outs = _by_automatic_sharding(self.graph, [*values, *arrays], len(values))
         after = [_cast_like(new, old) for new, old in zip(outs, values, strict=False)]
         results = [_narrow(x) for x in outs[len(values) :]]
         return tree_util.tree_unflatten(self._tree, after), self._result(results)
@@ -355,6 +356,22 @@ def _path_of(snapshot: Snapshot, container: Any, key: Any) -> str:
         if getattr(obj, "__dict__", None) is container:
             return location.attribute(key).path
     return repr(key)
+
+
+def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> Sequence[Any]:
+    """The results of a graph, whose axes the compiler shards even where those of the mesh are explicit.
+
+    Under explicit axes each operation on an array says how its result is sharded, which no operation of PyTorch does.
+    So the first ``count`` results are sharded as the first arguments, and the others are on all devices.
+    """
+    shardings = [jax.typeof(x).sharding for x in arrays]
+    mesh = next((each.mesh for each in shardings if each.mesh.explicit_axes), None)
+    if mesh is None:
+        return graph(*arrays)
+    specs = [*[each.spec for each in shardings[:count]], *[PartitionSpec()] * (len(graph.out_names) - count)]
+    with jax.sharding.use_abstract_mesh(mesh):
+        sharded: Any = jax.sharding.auto_axes(lambda *arrays: list(graph(*arrays)), out_sharding=specs)
+        return sharded(*arrays)
 
 
 # -- types -----------------------------------------------------------------------------------------------------------

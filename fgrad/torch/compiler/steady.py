@@ -20,7 +20,6 @@ from fgrad.torch.compiler.codegen import (
     FastEffects,
     FastGuards,
     Read,
-    Scope,
     is_plain,
     is_uniform,
     reader,
@@ -28,6 +27,7 @@ from fgrad.torch.compiler.codegen import (
 )
 from fgrad.torch.compiler.effects import Effects, NewRef, Tree, Value
 from fgrad.torch.compiler.execution import Execution
+from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.compiler.placement import Placement

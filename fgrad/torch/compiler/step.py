@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define
 
 from fgrad.api.graphs import Graph, flat_function
-from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput
+from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
@@ -14,7 +14,7 @@ from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.containers import named_leaves
 from fgrad.torch.compiler.reachable import snapshot_of
 
-Input = StorageInput | GeneratorInput | NumberInput | DrawInput
+Input = StorageInput | GeneratorInput | NumberInput | SymbolicInput | DrawInput
 
 
 @define(eq=False)
@@ -39,6 +39,7 @@ class Step:
             *capture.storages.values(),
             *capture.generators.values(),
             *capture.numbers.values(),
+            *capture.symbolic_inputs,
             *capture.early_draws,
         ]
         return sorted(inputs, key=lambda each: each.input.number)

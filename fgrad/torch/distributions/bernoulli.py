@@ -58,7 +58,7 @@ class Bernoulli(Probabilities, ExponentialFamily):
         return functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(ops.arange(2, dtype=self._param.dtype), expand)
+        return self._enumerated(ops.arange(2, dtype=self._param.dtype, device=self._param.device), expand)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

@@ -77,4 +77,4 @@ class Binomial(Probabilities, Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = self._count("enumerate_support")
-        return self._enumerated(ops.arange(1 + count, dtype=self._param.dtype), expand)
+        return self._enumerated(ops.arange(1 + count, dtype=self._param.dtype, device=self._param.device), expand)

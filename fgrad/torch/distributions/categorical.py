@@ -52,7 +52,7 @@ class Categorical(Probabilities, Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     @property
     def mode(self) -> Tensor:
@@ -79,4 +79,4 @@ class Categorical(Probabilities, Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(ops.arange(self._num_events, dtype=dtypes.int64), expand)
+        return self._enumerated(ops.arange(self._num_events, dtype=dtypes.int64, device=self._param.device), expand)

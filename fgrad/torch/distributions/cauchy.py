@@ -18,11 +18,11 @@ class Cauchy(LocationScale):
 
     @property
     def mean(self) -> Tensor:
-        return ops.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return ops.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def variance(self) -> Tensor:
-        return ops.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return ops.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         eps = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()

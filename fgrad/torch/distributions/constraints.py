@@ -398,7 +398,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        return ops.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=ops.tensor(True).dtype)
+        return value.new_full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=ops.tensor(True).dtype)
 
 
 class _Symmetric(_Square):

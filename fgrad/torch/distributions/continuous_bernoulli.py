@@ -86,7 +86,7 @@ class ContinuousBernoulli(Probabilities, ExponentialFamily):
         return ops.where(self._stable, exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self.icdf(ops.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(ops.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

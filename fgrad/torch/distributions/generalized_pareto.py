@@ -49,7 +49,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, upper)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self.icdf(ops.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+        return self.icdf(ops.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

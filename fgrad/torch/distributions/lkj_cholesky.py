@@ -31,7 +31,7 @@ class LKJCholesky(Distribution):
         self.dim = dim
         self.concentration: Tensor
         (self.concentration,) = broadcast_all(concentration)
-        rows = ops.arange(dim - 1, dtype=self.concentration.dtype)
+        rows = ops.arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)
         rows = ops.cat([rows.new_zeros(1), rows])
         marginal = self.concentration + 0.5 * (dim - 2)
         self._beta = Beta(rows + 0.5, marginal.unsqueeze(-1) - 0.5 * rows)
@@ -47,7 +47,9 @@ class LKJCholesky(Distribution):
         dtype = self.concentration.dtype
         with no_grad():
             shares = self._beta.sample(sample_shape)
-            normal = ops.randn(self._extended_shape(sample_shape), dtype=dtype).tril(-1)
+            normal = ops.randn(self._extended_shape(sample_shape), dtype=dtype, device=self.concentration.device).tril(
+                -1
+            )
             direction = normal / normal.square().sum(-1, keepdim=True).sqrt()
             # the first row has nothing left of the diagonal
             direction[..., 0, :].fill_(0.0)
@@ -58,7 +60,7 @@ class LKJCholesky(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = ops.arange(2, self.dim + 1, dtype=diagonal.dtype)
+        order = ops.arange(2, self.dim + 1, dtype=diagonal.dtype, device=diagonal.device)
         powers = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         n = self.dim - 1
         alpha = self.concentration + 0.5 * n

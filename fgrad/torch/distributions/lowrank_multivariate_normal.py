@@ -52,7 +52,7 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor: Any = cov_factor.expand(batch_shape + cov_factor.shape[-2:])
         self.cov_diag: Any = cov_diag.expand(batch_shape + event_shape)
         inner = self._scaled @ self.cov_factor
-        self._capacitance_tril = cholesky(inner + ops.eye(inner.shape[-1], dtype=inner.dtype))
+        self._capacitance_tril = cholesky(inner + ops.eye(inner.shape[-1], dtype=inner.dtype, device=inner.device))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
     @property
@@ -78,7 +78,7 @@ class LowRankMultivariateNormal(Distribution):
         # of a matrix scaled to a diagonal of at least one
         root = self.cov_diag.sqrt().unsqueeze(-1)
         scaled = self.cov_factor / root
-        return root * cholesky(scaled @ scaled.mT + ops.eye(self._event_shape[0], dtype=root.dtype))
+        return root * cholesky(scaled @ scaled.mT + ops.eye(self._event_shape[0], dtype=root.dtype, device=root.device))
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
@@ -93,8 +93,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        factors = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype)
-        noise = standard_normal(shape, self.loc.dtype)
+        factors = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype, self.loc.device)
+        noise = standard_normal(shape, self.loc.dtype, self.loc.device)
         return self.loc + (self.cov_factor @ factors.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * noise
 
     def log_prob(self, value: Tensor) -> Tensor:

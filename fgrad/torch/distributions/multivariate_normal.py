@@ -28,7 +28,7 @@ def factor_of_inverse(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse of a matrix: from the factor of the matrix with reversed axes."""
     turned = cholesky(precision.flip((-2, -1)))
     inverse_factor = turned.flip((-2, -1)).transpose(-2, -1)
-    eye = ops.eye(precision.shape[-1], dtype=precision.dtype)
+    eye = ops.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return solve_triangular(inverse_factor, eye, upper=False)
 
 
@@ -134,7 +134,7 @@ class MultivariateNormal(Covariance):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:

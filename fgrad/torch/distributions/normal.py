@@ -42,7 +42,8 @@ class Normal(LocationScale, ExponentialFamily):
             return ops.normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self.loc + standard_normal(self._extended_shape(sample_shape), self.loc.dtype) * self.scale
+        loc = self.loc
+        return loc + standard_normal(self._extended_shape(sample_shape), loc.dtype, loc.device) * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

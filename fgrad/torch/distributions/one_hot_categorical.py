@@ -67,7 +67,8 @@ class OneHotCategorical(FromCategorical, Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = ops.eye(n, dtype=self._categorical._param.dtype).view((n, *[1] * len(self.batch_shape), n))
+        param = self._categorical._param
+        values = ops.eye(n, dtype=param.dtype, device=param.device).view((n, *[1] * len(self.batch_shape), n))
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
 

@@ -38,7 +38,7 @@ class LogitRelaxedBernoulli(Probabilities, Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(ops.rand(shape, dtype=probs.dtype))
+        u = clamp_probs(ops.rand(shape, dtype=probs.dtype, device=probs.device))
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -43,7 +43,8 @@ class ExpRelaxedCategorical(FromCategorical, Distribution):
         return self._expanded(new, batch_shape, temperature=self.temperature, _categorical=categorical)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        u = clamp_probs(ops.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
+        shape, logits = self._extended_shape(sample_shape), self.logits
+        u = clamp_probs(ops.rand(shape, dtype=logits.dtype, device=logits.device))
         scores = (self.logits - (-(u.log())).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 

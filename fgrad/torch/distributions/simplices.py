@@ -66,7 +66,7 @@ class StickBreakingTransform(Transform):
     def _offset(x: Tensor) -> Tensor:
         """Shifts that map zero to the middle of the simplex."""
         n = x.shape[-1]
-        return ops.arange(n, 0, -1, dtype=x.dtype).log()
+        return ops.arange(n, 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Tensor) -> Tensor:
         shares = _clipped_sigmoid(x - self._offset(x))
@@ -151,7 +151,7 @@ class CorrCholeskyTransform(Transform):
         eps = finfo(x.dtype).eps
         shares = vec_to_tril_matrix(ops.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
         remaining = (1 - shares**2).sqrt().cumprod(-1)
-        shares = shares + ops.eye(shares.shape[-1], dtype=shares.dtype)
+        shares = shares + ops.eye(shares.shape[-1], dtype=shares.dtype, device=shares.device)
         return shares * functional.pad(remaining[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class StudentT(Distribution):
         return ops.where(finite, self.scale.pow(2) * df / (df - 2), heavy)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        normal = standard_normal(self._extended_shape(sample_shape), self.df.dtype)
+        normal = standard_normal(self._extended_shape(sample_shape), self.df.dtype, self.df.device)
         squares = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (normal * ops.rsqrt(squares / self.df))
 

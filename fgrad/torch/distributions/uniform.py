@@ -55,7 +55,7 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.low + ops.rand(shape, dtype=self.low.dtype) * (self.high - self.low)
+        return self.low + ops.rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._checked(value)

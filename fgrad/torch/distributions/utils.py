@@ -39,12 +39,13 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
         )
-    dtype = next((value.dtype for value in values if isinstance(value, Tensor)), get_default_dtype())
-    tensors = [value if is_tensor_like(value) else ops.tensor(value, dtype=dtype) for value in values]
+    like = next((value for value in values if isinstance(value, Tensor)), None)
+    dtype, device = (get_default_dtype(), None) if like is None else (like.dtype, like.device)
+    tensors = [value if is_tensor_like(value) else ops.tensor(value, dtype=dtype, device=device) for value in values]
     return ops.broadcast_tensors(*tensors)
 
 
-def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
+def standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Normal numbers of mean zero and deviation one."""
     return ops.normal(ops.zeros(shape, dtype=dtype, device=device), ops.ones(shape, dtype=dtype, device=device))
 
@@ -103,7 +104,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     n = mat.shape[-1]
     if diag < -n or diag >= n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, columns = ops.tril_indices(n, n, diag)
+    rows, columns = ops.tril_indices(n, n, diag, device=mat.device)
     return mat[..., rows, columns]
 
 
@@ -121,7 +122,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             "square D x D matrix."
         )
     n = round(n)
-    rows, columns = ops.tril_indices(n, n, diag)
+    rows, columns = ops.tril_indices(n, n, diag, device=vec.device)
     return (
         vec.new_zeros(vec.shape[:-1] + (n * n,))
         .index_copy(-1, rows * n + columns, vec)

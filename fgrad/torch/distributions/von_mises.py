@@ -49,9 +49,9 @@ class VonMises(Distribution):
         shape = self._extended_shape(sample_shape)
         loc = self.loc.to(dtypes.float64)
         r, k = (each.expand(shape) for each in (self._proposal(), self.concentration.to(dtypes.float64)))
-        angles, done = ops.empty_like(r), ops.zeros(shape, dtype=ops.tensor(True).dtype)
+        angles, done = ops.empty_like(r), r.new_zeros(shape, dtype=ops.tensor(True).dtype)
         while not bool(done.all()):
-            u1, u2, u3 = ops.rand((3, *shape), dtype=dtypes.float64).unbind()
+            u1, u2, u3 = ops.rand((3, *shape), dtype=dtypes.float64, device=self.loc.device).unbind()
             z = ops.cos(math.pi * u1)
             f = (1 + r * z) / (r + z)
             c = k * (r - f)

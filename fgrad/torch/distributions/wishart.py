@@ -47,7 +47,7 @@ class Wishart(Covariance, ExponentialFamily):
         name, matrix = specified(AssertionError, scale_tril, covariance_matrix, precision_matrix)
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
-        df = ops.tensor(df, dtype=matrix.dtype) if is_number(df) else df
+        df = ops.tensor(df, dtype=matrix.dtype, device=matrix.device) if is_number(df) else df
         batch_shape = ops.broadcast_shapes(matrix.shape[:-2], df.shape)
         event_shape = matrix.shape[-2:]
         self.df: Any = df.expand(batch_shape)
@@ -86,10 +86,11 @@ class Wishart(Covariance, ExponentialFamily):
     def _bartlett(self, sample_shape: Size) -> Tensor:
         """Draws by Bartlett's decomposition: a triangular matrix of chi and of normal numbers."""
         p = self._event_shape[-1]
-        df = self.df.unsqueeze(-1) - ops.arange(p, dtype=self.df.dtype)
+        df = self.df.unsqueeze(-1) - ops.arange(p, dtype=self.df.dtype, device=self.df.device)
         diagonal = Chi2(df, validate_args=False).rsample(sample_shape).sqrt().diag_embed(dim1=-2, dim2=-1)
         count = p * (p - 1) // 2
-        normal = ops.randn(Size(sample_shape) + self._batch_shape + (count,), dtype=self.df.dtype)
+        shape = Size(sample_shape) + self._batch_shape + (count,)
+        normal = ops.randn(shape, dtype=self.df.dtype, device=self.df.device)
         rows, columns = ops.tril_indices(p, p, -1)
         below = ops.zeros_like(diagonal)
         below[..., rows, columns] = normal
@@ -133,7 +134,7 @@ class Wishart(Covariance, ExponentialFamily):
 
     def entropy(self) -> Tensor:
         p, half = self._event_shape[-1], self.df / 2
-        steps = ops.arange(p, dtype=half.dtype) / 2
+        steps = ops.arange(p, dtype=half.dtype, device=half.device) / 2
         digammas = (half.unsqueeze(-1) - steps).digamma().sum(-1)
         return (
             (p + 1) * (p * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril))

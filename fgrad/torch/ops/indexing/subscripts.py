@@ -165,7 +165,7 @@ def _apply_basic(tensor: Tensor, index: Any, for_write: bool = False) -> tuple[T
     cursor = _Cursor(tensor, used)
     for position, x in enumerate(items):
         if _integer(x):
-            cursor.selected(int(x), position)
+            cursor.selected(x if x.__class__ is int else int(x), position)
         elif isinstance(x, slice):
             cursor.cut(x, index is x and not for_write)
         elif x is None:
@@ -196,7 +196,7 @@ def _axes_consumed(x: Any) -> int:
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
     if _integer(index) and self._type.shape:
-        return _selected(self, int(index), 0)
+        return _selected(self, index if index.__class__ is int else int(index), 0)
     if index.__class__ is slice and self._type.shape:
         return slice_axis(self, 0, *_bounds(index))
     if index.__class__ is tuple and set(map(type, index)) == {int} and len(index) <= len(self._type.shape):

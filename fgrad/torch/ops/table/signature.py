@@ -19,6 +19,7 @@ from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.mutable.types.size import Size
+from fgrad.mutable.types.symbolic import concrete
 from fgrad.mutable.types.type_names import type_name
 
 if TYPE_CHECKING:
@@ -303,7 +304,11 @@ class Signature:
         kinds = self.kinds
         operands = self.spread(values, count)
         return operands, tuple(
-            [x if x.__class__ is kinds[i] else self.static(i, x, count) for i in self.statics for x in (values[i],)]
+            [
+                x if type(x) is kinds[i] else concrete(self.static(i, x, count))
+                for i in self.statics
+                for x in (values[i],)
+            ]
         )
 
     def remembered(
@@ -404,7 +409,7 @@ def _kind(annotation: Any) -> Any:
 def _are_integers(values: Sequence[Any]) -> bool:
     """Whether all are integers or tuples of integers, of which equal ones are alike: True is none."""
     return INTEGER.issuperset(map(type, values)) or all(
-        x.__class__ is int or (x.__class__ in _TUPLES and INTEGER.issuperset(map(type, x))) for x in values
+        type(x) is int or (x.__class__ in _TUPLES and INTEGER.issuperset(map(type, x))) for x in values
     )
 
 
@@ -440,7 +445,7 @@ def checked_ints(values: Sequence[Any], function: str, name: str, position: int)
       name: the parameter's name.
       position: the parameter's position, counted from 1.
     """
-    if all([value.__class__ is int for value in values]):  # noqa: C419  (a list is faster here)
+    if all([type(value) is int for value in values]):  # noqa: C419  (a list is faster here)
         return tuple(values)
     for i, value in enumerate(values):
         if _is_element(value, not i):
@@ -484,4 +489,5 @@ def _static(value: Any, kind: Any) -> Any:
         return tuple([_static(x, None) for x in value])
     if isinstance(value, np.generic):
         value = value.item()
+    value = concrete(value)
     return (value,) if kind is Ints and isinstance(value, int) else value

@@ -104,13 +104,21 @@ def _slice(input: Array, start: Number, dim: int, length: int, step: int) -> Any
     return part if step == 1 else lax.slice_in_dim(part, 0, span, step, dim)
 
 
+def _within(bound: int, size: int) -> int:
+    """A bound of a slice as a position in an axis."""
+    if bound < 0:
+        bound = bound + size
+        return 0 if bound < 0 else bound
+    return size if bound > size else bound
+
+
 def slice_axis(input: Tensor, dim: int, start: int | None, end: int | None, step: int | None) -> Tensor:
     """``input[..., start:end:step]`` along one axis, as a view."""
     step = 1 if step is None else step
     if step <= 0:
         raise ValueError("step must be greater than zero")
     size = input._type.shape[dim]
-    first, last, _ = slice(start, end, 1).indices(size)
+    first, last = (0 if start is None else _within(start, size)), (size if end is None else _within(end, size))
     length = max(0, -(-(last - first) // step))
     return _slice(input, min(first, size), dim, length, step)
 
@@ -124,7 +132,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
         start = start.item()
     if isinstance(start, bool) or not hasattr(start, "__index__"):
         raise TypeError(f"narrow(): argument 'start' (position 2) must be int or Tensor, not {type_name(start)}")
-    start = operator.index(start)
+    start = start if start.__class__ is int else operator.index(start)
     rank = len(input._type.shape)
     if not rank:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")

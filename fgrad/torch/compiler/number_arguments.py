@@ -1,0 +1,68 @@
+"""Python numbers among the arguments of compiled calls: which of them are inputs (NOTE [Symbolic numbers]).
+
+A number is a constant of a program until a call has another one in its place; then it becomes an input.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.types.symbolic import SYMBOLIC, same_number
+
+#: the place of an argument: its position, or its name
+Place = int | str
+
+
+def number_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """The places and values of the numbers among the arguments themselves; those in containers do not count."""
+    yield from [(i, x) for i, x in enumerate(args) if type(x) in SYMBOLIC]
+    yield from [(name, x) for name, x in kwargs.items() if type(x) in SYMBOLIC]
+
+
+def replaced(
+    args: Sequence[Any], kwargs: dict[str, Any], places: Collection[Place], function: Callable[[Place, Any], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with those in some places, where they are numbers, replaced by a function of place and number."""
+    new = {place: function(place, x) for place, x in number_arguments(args, kwargs) if place in places}
+    return tuple([new.get(i, x) for i, x in enumerate(args)]), {name: new.get(name, x) for name, x in kwargs.items()}
+
+
+def with_symbolic_numbers(
+    capture: Capture, args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[Place]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with symbolic numbers in some places."""
+    if not places:
+        return args, kwargs
+    return replaced(
+        args, kwargs, places, lambda at, x: capture.symbolic_number(x, at if isinstance(at, str) else f"args[{at}]")
+    )
+
+
+@define(eq=False)
+class VaryingNumbers:
+    """Which numbers among the arguments of a function are inputs of its programs.
+
+    Attributes:
+      places: theirs.
+      refused: those that are not, since the function cannot be recorded with symbolic numbers.
+      first: the first numbers, by the rest of the key of the call.
+    """
+
+    places: set[Place] = field(factory=set)
+    refused: set[Place] = field(factory=set)
+    first: dict[Any, dict[Place, Any]] = field(factory=dict)
+
+    def note(self, key: Any, numbers: dict[Place, Any]) -> bool:
+        """Note the numbers of a call that no program applies to; returns whether some have become inputs."""
+        first = self.first.setdefault(key, numbers)
+        other = {place for place, x in numbers.items() if not same_number(x, first[place])}
+        new = other - self.places - self.refused
+        self.places |= new
+        return bool(new)
+
+    def refuse(self, places: Collection[Place]) -> None:
+        """Let the numbers in some places be constants from now on."""
+        self.refused.update(places)
+        self.places.difference_update(places)
