@@ -22,7 +22,7 @@ from fgrad.run.cache import Cache
 from fgrad.run.deferral import may_wait
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.interpreter import in_memory
-from fgrad.run.policy import PaceOf, Policy, active, backwards, operations, pieces
+from fgrad.run.policy import PaceOf, Policy, active, backwards, on_accelerators, operations, pieces
 from fgrad.run.prices import Size, prices
 
 #: what only the answers to questions need
@@ -118,6 +118,7 @@ __all__ = [
     "named_call",
     "needed_inputs",
     "numbered",
+    "on_accelerators",
     "operations",
     "pieces",
     "prices",

@@ -99,7 +99,9 @@ def _scatter(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: An
             "Write x.at[i].set(f(x[i])) instead."
         )
     dims, mode_params = params["dimension_numbers"], _mode_params(**params)
-    read = _at(ct, indices, updates, **params)
+    # fgrad.torch says that indices are unique where each of several updates is to get the cotangent, as in PyTorch;
+    # in parallel, their sum, which is the transpose, then needs to know that they may not be
+    read = _at(ct, indices, updates, **{**params, "unique_indices": False})
     if mode_params["unique_indices"]:
         return lax.scatter(ct, indices, _zeros(updates), dims, **mode_params), None, read
     # Of several updates of an element the last one stays, and only it gets the cotangent.  Scattering the

@@ -295,14 +295,14 @@ def runs_before_compiling(graph: Graph, pace: Pace, policy: Policy, numpy: Numpy
     else:
         heavy = pace.heavy_runs != pace.runs and Size.of(graph).kind is not Kind.OTHER
         runs = pace.heavy_runs if heavy else pace.runs
-    return runs + long_runs(graph, policy)
+    return runs + long_runs(graph, pace, policy)
 
 
-def long_runs(graph: Graph, policy: Policy) -> float:
+def long_runs(graph: Graph, pace: Pace, policy: Policy) -> float:
     """How often a long graph runs in stretches before it is compiled whole; 0 if it is not long."""
     # XLA's time grows with the number of nodes, and with the outputs that fusion computes each from the start
     lengths = len(graph.nodes) * (1 + len(graph.outputs) // policy.outputs) // policy.stretch
-    return policy.long_runs * lengths**2 if lengths else 0
+    return pace.long_runs * lengths**2 if lengths else 0
 
 
 def calls_python(graph: Graph) -> bool:

@@ -33,6 +33,8 @@ class Pace:
     runs: float = 0
     #: the same for a graph with a convolution or a loop, where compiling that one node takes as long as the whole graph
     heavy_runs: float = 0
+    #: runs of a graph one stretch long before it is compiled whole; grows with the square of the length, as XLA's time
+    long_runs: float = 32
     #: runs of a graph that NumPy can run
     numpy_runs: float = 0
     #: instead of ``numpy_runs``, for a graph that NumPy can run but does not keep: the total time it may spend, as a
@@ -70,6 +72,8 @@ class Policy:
         numpy_kept_excess=0,
         compile=in_background,
     )
+    #: the same on an accelerator, where each of their primitives, run by itself, is a program to be compiled, too
+    on_accelerators: Pace = Pace(long_runs=0)
     #: many operations as one program, once they have run one by one for as long as compiling takes; a small one stays
     #: with NumPy, or everything computed from its results would go to XLA
     pieces: Pace = Pace(numpy_excess=0, numpy_kept_excess=0, compile=in_background)
@@ -88,8 +92,6 @@ class Policy:
     stretch: int = 840
     #: runs of a stretch before it is compiled: compiling takes the time of this many interpreted runs
     stretch_runs: float = 16
-    #: runs of a graph one stretch long before it is compiled whole; grows with the square of the length, as XLA's time
-    long_runs: float = 32
     #: up to this many outputs, the compile time of a whole graph does not depend on their number
     outputs: int = 32
     #: the elements of the largest value of an operation that waits until somebody reads its result, see NOTE [Large
@@ -108,19 +110,28 @@ class Policy:
 _NUMPY = Pace(
     runs=inf,
     heavy_runs=inf,
+    long_runs=inf,
     numpy_runs=inf,
     numpy_excess=inf,
     numpy_kept_excess=inf,
     numpy_kept_size=inf,
     numpy_waits=True,
 )
-_INTERPRETED = Pace(runs=inf, heavy_runs=inf, kernels=exact_kernel)
-_COMPILED = Pace()
+_INTERPRETED = Pace(runs=inf, heavy_runs=inf, long_runs=inf, kernels=exact_kernel)
+_COMPILED = Pace(long_runs=0)
+#: compiled at once, in stretches if it is long
+_IN_STRETCHES = Pace(long_runs=inf)
 
 
 def _forced(pace: Pace) -> Policy:
     return Policy(
-        calls=pace, operations=pace, pieces=pace, backwards=pace, backward_runs=inf, long_runs=inf, deferred_size=inf
+        calls=pace,
+        operations=pace,
+        on_accelerators=pace,
+        pieces=pace,
+        backwards=pace,
+        backward_runs=inf,
+        deferred_size=inf,
     )
 
 
@@ -128,32 +139,31 @@ def _forced(pace: Pace) -> Policy:
 POLICIES: dict[str, Policy] = {
     "default": Policy(),
     "reproducible": Policy(
-        calls=_COMPILED,
-        operations=Pace(numpy_excess=0, numpy_kept_excess=0, numpy_waits=True),
-        pieces=_COMPILED,
-        backwards=_COMPILED,
+        calls=_IN_STRETCHES,
+        operations=Pace(long_runs=inf, numpy_excess=0, numpy_kept_excess=0, numpy_waits=True),
+        on_accelerators=_IN_STRETCHES,
+        pieces=_IN_STRETCHES,
+        backwards=_IN_STRETCHES,
         backward_runs=inf,
         stretch_runs=0,
-        long_runs=inf,
         deferred_size=inf,
     ),
     "numpy": _forced(_NUMPY),
     "interpreted": _forced(_INTERPRETED),
     "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
-    "compiled": evolve(_forced(_COMPILED), long_runs=0),
+    "compiled": _forced(_COMPILED),
     "fused backward": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backwards=_INTERPRETED, backward_runs=0),
     "deferred": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backward_runs=inf, deferred_size=0),
     # all changes of back end within the first few runs
     "impatient": Policy(
-        calls=Pace(runs=1, heavy_runs=1, numpy_runs=1, kernels=kernel_as_xla),
-        operations=Pace(runs=1, heavy_runs=1, numpy_runs=1, numpy_excess=inf),
-        pieces=_COMPILED,
+        calls=Pace(runs=1, heavy_runs=1, long_runs=1, numpy_runs=1, kernels=kernel_as_xla),
+        operations=Pace(runs=1, heavy_runs=1, long_runs=1, numpy_runs=1, numpy_excess=inf),
+        pieces=Pace(long_runs=1),
         pieces_rent=0,
-        backwards=_COMPILED,
+        backwards=Pace(long_runs=1),
         backward_runs=1,
         stretch=3,
         stretch_runs=1,
-        long_runs=1,
     ),
 }
 
@@ -275,6 +285,10 @@ def calls(policy: Policy) -> Pace:
 
 def operations(policy: Policy) -> Pace:
     return policy.operations
+
+
+def on_accelerators(policy: Policy) -> Pace:
+    return policy.on_accelerators
 
 
 def pieces(policy: Policy) -> Pace:

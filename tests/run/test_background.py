@@ -172,7 +172,7 @@ def test_the_interpreter_ends_while_something_is_compiled():
 
 def test_stretches_are_compiled_behind_the_calls_too(compilations, held):
     graph = stage_closed(lambda x: [jnp.cos(jnp.cos(jnp.cos(x)))], TYPES)
-    with fgrad.policy(Policy(operations=Pace(compile=in_background), stretch=1, stretch_runs=1, long_runs=100)):
+    with fgrad.policy(Policy(operations=Pace(long_runs=100, compile=in_background), stretch=1, stretch_runs=1)):
         runs = Executable(graph, lambda policy: policy.operations)
         for _ in range(6):
             np.testing.assert_allclose(runs([X])[0], np.cos(np.cos(np.cos(X))), rtol=1e-6)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attrs import evolve
 
 import fgrad
 import fgrad.numpy as fnp
@@ -114,9 +115,10 @@ def test_inside_other_transformations():
 
 def test_a_long_graph_met_very_often_is_compiled_whole():
     graph = stage_closed(lambda x: [mixed(10)(x, W)], [typeof(X)])
-    with fgrad.policy(Policy(stretch=LENGTH, stretch_runs=1, long_runs=2)) as policy:
+    pace = evolve(Policy().calls, long_runs=2)
+    with fgrad.policy(Policy(calls=pace, stretch=LENGTH, stretch_runs=1)) as policy:
         runner = Executable(graph, calls)
-        runs = policy.calls.runs + long_runs(graph, policy)
+        runs = pace.runs + long_runs(graph, pace, policy)
         assert runs > 9
         values = []
         for _ in range(int(runs) + 1):

@@ -40,7 +40,7 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, text_of
-from fgrad.mutable.values.device_of_value import CPU, place_of
+from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
 
@@ -212,9 +212,7 @@ class Capture:
             return
         if is_abstract(array) and not isinstance(array, Tracer):
             raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is on the device meta, or mapped"))
-        if place_of(array) != CPU:
-            raise RuntimeError(UNSUPPORTED_INPUT.format(location.path, "is not on the CPU"))
-        traced = self.tape.input(array_type(tuple(array.shape), array.dtype))
+        traced = self.tape.input(array_type(tuple(array.shape), array.dtype), accelerator_of(array))
         self.storages[storage] = StorageInput(storage, array, traced, location, layout)
         lift(storage, traced)
 

@@ -35,7 +35,7 @@ from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
-from fgrad.mutable.values.device_of_value import CPU, place_of
+from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT
 from fgrad.seam import (
@@ -102,7 +102,8 @@ class Pieces:
         """Replace a tensor's array by a traced value."""
         storage = tensor._storage
         array = storage.array
-        if is_abstract(array) or place_of(array) != CPU:
+        accelerator = accelerator_of(array)
+        if is_abstract(array) or accelerator not in (None, self.tape.home or accelerator):
             return
         if self.trial is not None:
             self.trial.lift_tensor(tensor)
@@ -212,7 +213,8 @@ class Pieces:
         numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
         if numbers:
             piece, args = tape.piece(list(numbers))
-            tape.known.update(zip(numbers, piece.run(args), strict=True))
+            values = [at(x, tape.accelerators.get(n)) for n, x in zip(numbers, piece.run(args), strict=True)]
+            tape.known.update(zip(numbers, values, strict=True))
             self.graphs.append(piece.graph)
         self._store_arrays()
         tape.reset(live)
@@ -269,6 +271,7 @@ class LiveTape(Tape):
         live = LiveTape()
         for name in ("ops", "args", "codes", "offsets", "count", "lifted", "consts", "tracers", "sources", "paths"):
             setattr(live, name, getattr(tape, name))
+        live.accelerators = tape.accelerators
         consts, first = iter(live.consts), 0
         for op in live.ops:
             if op.primitive is CONST:
@@ -282,7 +285,7 @@ class LiveTape(Tape):
 
     def known_input(self, value: Any) -> Any:
         """A new input with a known value."""
-        tracer = self.input(array_type(tuple(value.shape), value.dtype))
+        tracer = self.input(array_type(tuple(value.shape), value.dtype), accelerator_of(value))
         self.known[tracer.number] = value
         return tracer
 
@@ -346,6 +349,7 @@ class LiveTape(Tape):
     def reset(self, live: Sequence[Any]) -> None:
         """Forget what was recorded, except the values of live tracers."""
         self.known = {x.number: self.known[x.number] for x in live}
+        self.accelerators = {n: accelerator for n, accelerator in self.accelerators.items() if n in self.known}
         self.tracers[:] = map(weakref.ref, live)
         self.base = self.count
         for entries in (self.ops, self.args, self.codes, self.offsets, self.lifted, self.consts, self.input_numbers):

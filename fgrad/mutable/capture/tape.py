@@ -2,12 +2,14 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.values.evaluation import array_type
+from fgrad.mutable.values.evaluation import array_type, recorded
 from fgrad.seam import (
     CONST,
     INPUT,
@@ -31,9 +33,10 @@ class Tape(Stager):
     """Records operations on its values by their types; inputs are added on the way.
 
     Operations that depend on no input are not recorded: they run at once, and their results are constants.
+    Its values have devices (NOTE [A value knows its device]).
     """
 
-    __slots__ = ("sources", "paths", "input_numbers", "tracers", "concrete_value", "root_path")
+    __slots__ = ("sources", "paths", "input_numbers", "tracers", "accelerators", "concrete_value", "root_path")
     purpose = "captured"
     #: gives the concrete value behind a traced one, or raises; set by whoever runs a function on traced values
     concrete_value: Callable[[int], Any]
@@ -50,6 +53,8 @@ class Tape(Stager):
         self.input_numbers: list[int] = []
         #: the traced values that may still be referred to
         self.tracers: list[weakref.ref[Any]] = []
+        #: the JAX devices of the values that are on accelerators, by number
+        self.accelerators: dict[int, Any] = {}
 
     def splice(self, graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> list[Any]:
         outs = super().splice(graph, args, (self._source(), 0))  # type: ignore[arg-type]
@@ -103,12 +108,24 @@ class Tape(Stager):
             entry = self.lifted[id(value)] = super().number(value[()]), value, array_type((), value.dtype)
         return entry[0]
 
-    def input(self, type: ShapedArray) -> Any:
-        """A new input."""
+    def input(self, type: ShapedArray, accelerator: Any = None) -> Any:
+        """A new input, on an accelerator or on the CPU."""
         tracer = self.new_input(type)
         self.input_numbers.append(tracer.number)
         self.tracers.append(weakref.ref(tracer))
+        if accelerator is not None:
+            self.accelerators[tracer.number] = accelerator
         return tracer
+
+    @property
+    def home(self) -> Any:
+        """The accelerator that some value is on, the first one; None if all are on the CPU."""
+        return next(iter(self.accelerators.values()), None)
+
+    def copy_of(self, value: Any) -> Any:
+        """Another traced value with the same elements, on the CPU."""
+        (copy,) = with_x64(self.splice, _copying(array_type(tuple(value.shape), value.dtype)), [value])
+        return copy
 
     def concrete(self, number: int) -> Any:
         """The concrete value behind a traced one, or an error if only types are known."""
@@ -150,6 +167,12 @@ class Tape(Stager):
                 alive.update(self.args[start:end])
             end = start
         return alive.intersection(self.input_numbers)
+
+
+@lru_cache(1 << 10)
+def _copying(type: ShapedArray) -> Graph:
+    """The graph that copies a value."""
+    return recorded(lambda x: (jnp.copy(x),), [type])
 
 
 def _refusal_text(source: Source | None, line: Source | None) -> str:

@@ -64,7 +64,7 @@ from fgrad.mutable.types.dtypes import bool_, float32, uint64
 from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
-from fgrad.mutable.values.device_of_value import elsewhere, place_of
+from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
 from fgrad.seam import Graph, RawSource, checks_each_primitive, visible
 
@@ -462,8 +462,9 @@ def check_same_device(operation: Operation, operands: Sequence[Any]) -> None:
     first = None
     for i, x in enumerate(operands):
         if isinstance(x, Tensor) and i not in operation.nondiff_operands:
-            device = place_of(held_value(x._storage))
-            if device.type == "cpu" and not x._type.shape:
+            value = held_value(x._storage)
+            device = place_of(value)
+            if (device.type == "cpu" and not x._type.shape) or not is_somewhere(value):
                 continue
             if first is not None and device != first:
                 if "meta" in (first.type, device.type):

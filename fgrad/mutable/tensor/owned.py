@@ -33,6 +33,7 @@ from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.exported import Fixed
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import constant
 
 
@@ -277,7 +278,7 @@ class Owner:
 
 
 def _copied(array: Any) -> Any:
-    return constant(np.asarray(array))
+    return at(constant(np.asarray(array)), accelerator_of(array))
 
 
 # these call nothing between the first store and the last

@@ -26,6 +26,7 @@ from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.transforms.forward import carry
 from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, concrete, constant, recorded
 
 _numbers = itertools.count(1)
@@ -198,11 +199,11 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
     different = _different()
     if modes.capturing is not None and not modes.maps:
         return modes.capturing.draw(draw)
-    return _batched(draw(tuple([level.size for level in different])), different)
+    return _batched(constant(draw(tuple([level.size for level in different]))), different)
 
 
 def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
-    """Random numbers drawn by ``draw`` from arrays of parameters.
+    """Random numbers drawn by ``draw`` from arrays of parameters, on the device of the first.
 
     Inside ``vmap`` the arrays have an axis for each level that draws different numbers for each example.
 
@@ -210,8 +211,9 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
       RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
     """
     different = _different()
+    accelerator = accelerator_of(parameters[0])
     if modes.capturing is not None and not modes.maps:
-        return modes.capturing.draw(draw, *parameters)
+        return at(modes.capturing.draw(draw, *parameters), accelerator)
     rank = max([len(value.shape) for value in parameters])
     arrays = []
     for value in parameters:
@@ -224,7 +226,7 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
         array = concrete(value)
         before = len(different)
         arrays.append(array.reshape(array.shape[:before] + lead + array.shape[before:]) if lead else array)
-    return _batched(draw(*arrays), different)
+    return _batched(at(constant(draw(*arrays)), accelerator), different)
 
 
 def _different() -> list[MapLevel]:
@@ -234,8 +236,7 @@ def _different() -> list[MapLevel]:
     return [level for level in modes.maps if level.randomness == "different"]
 
 
-def _batched(array: Any, maps: Sequence[MapLevel]) -> Any:
-    value = constant(array)
+def _batched(value: Any, maps: Sequence[MapLevel]) -> Any:
     for level in maps:
         value = Batched(value, level.number)
     return value
@@ -324,8 +325,8 @@ def _crossed(
     edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None
     if edge is not None:
         result._node = node(tensor, edge, level, result._type)
-    for at in range(modes.dual_level + 1):
-        carry(tensor, result, at, lambda tangent: cross(tangent, level))
+    for dual_level in range(modes.dual_level + 1):
+        carry(tensor, result, dual_level, lambda tangent: cross(tangent, level))
     return result
 
 

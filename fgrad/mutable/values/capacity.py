@@ -35,8 +35,11 @@ def memory() -> int:
         return ADDRESSES
 
 
-def room() -> int:
-    """How many bytes this process can still allocate at once, if its address space is limited."""
+def room(accelerator: Any = None) -> int:
+    """How many bytes this process can still allocate at once: in its address space, or on an accelerator of JAX's."""
+    if accelerator is not None:
+        statistics = accelerator.memory_stats() or {}
+        return statistics.get("bytes_limit", ADDRESSES) - statistics.get("bytes_in_use", 0)
     try:
         limit = re.search(r"Max address space +(\d+)", Path("/proc/self/limits").read_text())
         pages = int(Path("/proc/self/statm").read_text().split()[0])

@@ -5,11 +5,14 @@ A tensor's device is that of its value.  NumPy arrays and JAX's arrays on the CP
 accelerator is committed to it; an ``Absent`` value has a shape and a type and no elements.  Results are on the device
 of the operands, whatever JAX's default device is.  While all values are on the CPU, and JAX has no other device,
 nothing is checked (``elsewhere.exist``).
+
+A traced value of a capture is where it would be uncompiled: its tape notes the accelerator (``Places``).  Other traced
+values, of JAX's transformations, are wherever their program runs, so they go with all others.
 """
 
 import contextlib
 import functools
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -68,18 +71,48 @@ def on_cpu() -> Any:
     return jax.default_device(devices.jax_device(CPU)) if accelerated() else contextlib.nullcontext()
 
 
+class Places(Protocol):
+    """A trace whose values have devices.
+
+    Attributes:
+      accelerators: the JAX devices of those values that are on accelerators, by number.
+    """
+
+    accelerators: dict[int, Any]
+
+    def copy_of(self, value: Any) -> Any:
+        """Another traced value with the same elements, on the CPU."""
+        ...
+
+
+def places_of(value: Tracer) -> Places | None:
+    """The trace of a traced value, if its values have devices."""
+    trace: Any = value._trace
+    return trace if hasattr(trace, "accelerators") else None
+
+
 def accelerator_of(value: Any) -> Any:
     """The JAX device of a value on an accelerator; None of any other."""
     if value.__class__ is Batched:
         return accelerator_of(value.array)
-    if not isinstance(value, jax.Array) or isinstance(value, Tracer):
+    if isinstance(value, Tracer):
+        places = places_of(value)
+        return None if places is None else places.accelerators.get(value.number)  # type: ignore[attr-defined]
+    if not isinstance(value, jax.Array):
         return None
     device = min(value.devices(), key=lambda each: each.id)
     return None if devices.of_jax(device).type == "cpu" else device
 
 
+def is_somewhere(value: Any) -> bool:
+    """Whether the device of a value is known; it is not for values that JAX traces."""
+    while value.__class__ is Batched:
+        value = value.array
+    return not isinstance(value, Tracer) or places_of(value) is not None
+
+
 def place_of(value: Any) -> Device:
-    """The device of a value's elements; a traced value counts as on the CPU."""
+    """The device of a value's elements; a traced value without one counts as on the CPU."""
     if value.__class__ is Absent:
         return META
     accelerator = None if value.__class__ is np.ndarray else accelerator_of(value)
@@ -87,7 +120,7 @@ def place_of(value: Any) -> Device:
 
 
 def placed(value: Any, where: Device) -> Any:
-    """A concrete value moved to a device.
+    """A value moved to a device; a traced value without one stays as it is.
 
     Raises:
       NotImplementedError: it has no elements to be copied.
@@ -99,8 +132,34 @@ def placed(value: Any, where: Device) -> Any:
         return Absent(tuple(value.shape), value.dtype)
     if value.__class__ is Absent:
         raise NotImplementedError(NO_DATA)
-    target = devices.jax_device(where)
-    if isinstance(value, Tracer) or place_of(value) == devices.settled(where):
+    target = None if where.type == "cpu" else devices.jax_device(where)
+    return at(value, target)
+
+
+def made_at(value: Any, accelerator: Any) -> Any:
+    """A value that was just computed from values on an accelerator."""
+    if value.__class__ is Batched:
+        return value
+    places = places_of(value) if isinstance(value, Tracer) else None
+    if places is None:
+        return at(value, accelerator)
+    places.accelerators[value.number] = accelerator
+    return value
+
+
+def at(value: Any, accelerator: Any) -> Any:
+    """A value on an accelerator, a JAX device, or on the CPU for None; traced or not."""
+    if accelerator_of(value) == accelerator:
         return value
     elsewhere.exist = True
-    return with_x64(jax.device_put, np.array(value) if where.type == "cpu" else value, target)
+    if isinstance(value, Tracer):
+        places = places_of(value)
+        if places is None:
+            return value
+        value = places.copy_of(value)
+        if accelerator is not None:
+            places.accelerators[value.number] = accelerator
+        return value
+    if accelerator is None:
+        value, accelerator = np.array(value), devices.jax_device(CPU)
+    return with_x64(jax.device_put, value, accelerator)

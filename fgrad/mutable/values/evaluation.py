@@ -33,7 +33,7 @@ from numpy import ndarray
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
 from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, on_cpu
+from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, made_at, on_cpu
 from fgrad.seam import (
     SILENT,
     WIDE,
@@ -51,6 +51,7 @@ from fgrad.seam import (
     here,
     in_memory,
     may_wait,
+    on_accelerators,
     operations,
     simplify,
     stage_closed,
@@ -71,7 +72,18 @@ Readings = tuple[tuple[int, Reading], ...]
 class Routine(Executable):
     """A graph that runs on the values of tensors: arrays on any device, batched arrays, and tracers."""
 
-    __slots__ = ("passed", "constant", "wide", "small", "largest", "defers", "at_once", "_joins", "_reading")
+    __slots__ = (
+        "passed",
+        "constant",
+        "wide",
+        "small",
+        "largest",
+        "defers",
+        "at_once",
+        "_joins",
+        "_reading",
+        "_accelerated",
+    )
 
     def __init__(self, graph: Graph, pace_of: PaceOf = operations):
         #: for a graph without nodes, which inputs are its outputs: values are immutable, so they may be shared
@@ -92,6 +104,8 @@ class Routine(Executable):
         #: whether its results from NumPy arrays are NumPy arrays, whatever the back end
         self.small: bool = False
         self._reading: dict[Readings, Routine] = {}
+        #: the same for values on accelerators, once there were any
+        self._accelerated: Routine | None = None
         super().__init__(graph, pace_of)
 
     def stop(self) -> None:
@@ -161,11 +175,12 @@ class Routine(Executable):
                 return self._here(values)
         # uncommitted arrays follow the others
         moved = [np.asarray(x) if _on_cpu(x) else x for x in values]
+        routine = self._accelerated
+        if routine is None:
+            routine = self._accelerated = _Accelerated(self.graph, on_accelerators)
         with jax.default_device(target):
-            outs = self._here(moved)
-        return with_x64(
-            lambda: [x if accelerator_of(x) == target or is_abstract(x) else jax.device_put(x, target) for x in outs]
-        )
+            outs = routine(moved)
+        return [x if any(x is y for y in moved) else made_at(x, target) for x in outs]
 
     def _here(self, values: Sequence[Any]) -> Sequence[Any]:
         if self.passed is not None:
@@ -232,6 +247,15 @@ class Routine(Executable):
 
             routine = self._reading[readings] = Routine(simplify(recorded(function, types)))
         return routine
+
+
+class _Accelerated(Routine):
+    """A routine that runs where JAX's default device is: the accelerator that its values are on."""
+
+    __slots__ = ()
+
+    def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        return self._here(args)
 
 
 def _on_cpu(value: Any) -> bool:

@@ -24,9 +24,11 @@ from fgrad.mutable.tensor.node import TWICE, Edge, Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.seam import RawSource
 from fgrad.torch.compiler.execution import Execution
+from fgrad.torch.compiler.placement import Placement
 
 DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
 
@@ -110,7 +112,7 @@ def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Deri
     saved = _saved(capture, [x._node for x in live], outside)  # type: ignore[misc]
     targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
     edges: list[Edge | None] = [gradient_edge(x) for x in targets]
-    cotangents = [new_tensor(capture.tape.input(x._type.array), x._type) for x in live]
+    cotangents = [new_tensor(capture.tape.input(x._type.array, accelerator_of(x._value())), x._type) for x in live]
     roots = [(gradient_edge(x), c) for x, c in zip(live, cotangents, strict=True)]
     gradients = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
     for x in live:
@@ -170,6 +172,7 @@ class BackwardProgram:
       gradient_types, strides: of their gradients.
       residuals: their indices among the outputs of the first half.
       saved: the indices of the tensors whose versions are checked.
+      placement: where it runs.
     """
 
     graph: FlatGraph
@@ -180,10 +183,11 @@ class BackwardProgram:
     strides: list[Ints | None]
     residuals: list[int]
     saved: list[int]
+    placement: Placement
     execution: Execution = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.execution = Execution(self.graph)
+        self.execution = Execution(self.graph, placement=self.placement)
 
     def attach(
         self, tensors: Sequence[Tensor], new_tensors: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None

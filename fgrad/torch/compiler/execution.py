@@ -6,7 +6,7 @@ their memory for the new ones.  A donated array is deleted as soon as the progra
 
 - Something else holds it: a cloned tensor, a saved value, the user.  So the references to each array are counted
   (``unshared``), and one with other holders is copied first.  NumPy and DLPack views hold the memory, and XLA itself
-  respects these.
+  respects these on the CPU.  On an accelerator they hold copies.
 - A signal arrives after the program has run, but before its results have replaced the old arrays.  So both happen in
   one C call, during which no Python function is called (``Execution.run_into``).  This holds once JAX has seen
   arguments of these classes under these settings; before, it looks for its program in Python.  Then the call is made in
@@ -25,6 +25,7 @@ be retried with a smaller batch.  Small programs are not checked.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import starmap
 from sys import getrefcount
 from threading import Thread
@@ -37,6 +38,8 @@ from jax import jit
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
 from fgrad.mutable.values.capacity import check_room, room
+from fgrad.mutable.values.device_of_value import accelerator_of, at
+from fgrad.torch.compiler.placement import HERE, Placement
 
 #: programs that need fewer bytes are not checked
 _SMALL = 1 << 26
@@ -54,9 +57,16 @@ class Execution:
       written: for each array that it overwrites, the input that reads it, or None; the graph's first outputs are the
         new values.
       gradients: outputs that are returned as a group of their own.
+      placement: where it runs.
     """
 
-    def __init__(self, graph: Graph, written: Sequence[int | None] = (), gradients: Sequence[int] = ()):
+    def __init__(
+        self,
+        graph: Graph,
+        written: Sequence[int | None] = (),
+        gradients: Sequence[int] = (),
+        placement: Placement = HERE,
+    ):
         count = len(written)
         rest = [i for i in range(count, len(graph.outputs)) if i not in set(gradients)]
         inputs = {read: i for i, read in enumerate(written) if read is not None}
@@ -68,11 +78,14 @@ class Execution:
             outs = evaluate(graph, [values[i] for i in order])
             return tuple(outs[:count]), tuple([outs[i] for i in gradients]), tuple([outs[i] for i in rest])
 
-        wide = graph.wide
-        self._keeping: _Compiled = _Compiled(jit(run), wide)
+        self._keeping: _Compiled = _Compiled(jit(run), graph.wide, placement)
         self._donating: _Compiled = self._keeping
         if written:
-            self._donating = _Compiled(jit(run, donate_argnums=(0,), keep_unused=True), wide)
+            self._donating = _Compiled(jit(run, donate_argnums=(0,), keep_unused=True), graph.wide, placement)
+        self._accelerator: Any = placement.accelerator
+        #: the indices of the other inputs, and of all outputs, that are on the CPU beside an accelerator
+        self._inputs_on_cpu: Sequence[int] = [order[i] - count for i in placement.inputs if order[i] >= count]
+        self._outputs_on_cpu: Sequence[int] = placement.outputs
         #: how many more calls copy their arguments, before the program is compiled without donation
         self._patience: int = _PATIENCE if written else 0
         indices = {output: i for i, output in enumerate((*range(count), *gradients, *rest))}
@@ -87,12 +100,16 @@ class Execution:
           RuntimeError: it needs more memory than there is.
         """
         if not self._patience:
+            others = self._moved(others)
             self._keeping.check(written, others)
             return self.flat(self._keeping.call(self._keeping.function, written, others))
         self._patience -= 1
         outs: deque[Any] = deque(maxlen=1)
-        written = self.unshared(written, 1)
-        views = [np.asarray(x) for x in written]
+        if self._accelerator is None:
+            written = self.unshared(written, 1)
+            views = [np.asarray(x) for x in written]
+        else:  # no view keeps an accelerator's memory
+            written = views = self._donating.call(_copies, written)
         self.run_into(outs, 0, written, others)
         del views
         return self.flat(outs[0][0])
@@ -101,14 +118,28 @@ class Execution:
         """The groups of outputs in the order of the graph's outputs."""
         written, gradients, rest = outs
         both = (*written, *gradients, *rest)
-        return [both[i] for i in self._flat] if gradients else both
+        ordered = [both[i] for i in self._flat] if gradients else both
+        return on_the_cpu(ordered, self._outputs_on_cpu) if self._outputs_on_cpu else ordered
+
+    def returned(self, rest: Sequence[Any]) -> Sequence[Any]:
+        """The group of the other outputs, each on its device."""
+        return on_the_cpu(rest, [self.rest[i] for i in self._outputs_on_cpu if i in self.rest])
+
+    def _moved(self, others: Sequence[Any]) -> Sequence[Any]:
+        """The other inputs; NumPy arrays for those on the CPU, which JAX copies to the program's device."""
+        if not self._inputs_on_cpu:
+            return others
+        moved = [*others]
+        for i in self._inputs_on_cpu:
+            moved[i] = np.asarray(moved[i])
+        return moved
 
     def unshared(self, arrays: Sequence[Any], holders: int = 0) -> Sequence[Any]:
         """A tuple of arrays; those with more than so many other holders are copied."""
         counts = [*map(getrefcount, arrays)]
         if max(counts, default=0) <= _TUPLE_REFERENCES + holders and all(map(is_array, arrays)):
             return arrays
-        return self._donating.call(_copies, arrays, counts, _TUPLE_REFERENCES + holders)
+        return self._donating.call(_unshared, arrays, counts, _TUPLE_REFERENCES + holders)
 
     def run_into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
         """Run, and append the outputs, with a number, to ``latest``; if a signal interrupts, neither happens.
@@ -120,7 +151,7 @@ class Execution:
           RuntimeError: it needs more memory than there is; nothing has changed.
         """
         views = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
-        program = self._donating
+        program, others = self._donating, self._moved(others)
         runs = zip(starmap(program.function, ((written, others),)), (calls,), strict=False)
         if program.check(written, others):
             program.call(latest.extend, runs)
@@ -133,12 +164,15 @@ class _Compiled:
     """A function under ``jit``, and the memory it needs.
 
     Attributes:
-      call: calls a function under the x64 setting that it needs.
+      call: calls a function under the settings that it needs: of 64 bits and of the device.
     """
 
-    def __init__(self, function: Any, wide: bool):
+    def __init__(self, function: Any, wide: bool, placement: Placement):
         self.function: Any = function
         self.call: Callable[..., Any] = with_x64 if wide else _called
+        if placement.device is not None:
+            self.call = partial(_on_device, placement.device, self.call)
+        self._accelerator: Any = placement.accelerator
         #: bytes, by JAX's settings and the classes of the arguments
         self._needs: dict[Any, int] = {}
 
@@ -151,9 +185,9 @@ class _Compiled:
         key = _settings(), *map(type, others)
         cached = self._needs.get(key)
         need = self.call(self._need, written, others) if cached is None else cached
-        if need > _SMALL and need > room():
+        if need > _SMALL and need > room(self._accelerator):
             jax.block_until_ready(written)
-            check_room(need, room())
+            check_room(need, room(self._accelerator))
         self._needs[key] = need
         return cached is not None
 
@@ -169,9 +203,31 @@ def _called(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def _copies(arrays: Sequence[Any], counts: Sequence[int], most: int) -> Sequence[Any]:
+def _on_device(device: Any, call: Callable[..., Any], function: Callable[..., Any], *args: Any) -> Any:
+    with jax.default_device(device):
+        return call(function, *args)
+
+
+def on_the_cpu(values: Sequence[Any], indices: Sequence[int]) -> list[Any]:
+    """Some values, those with these indices on the CPU."""
+    moved = [*values]
+    for i in indices:
+        moved[i] = at(moved[i], None)
+    return moved
+
+
+def _unshared(arrays: Sequence[Any], counts: Sequence[int], most: int) -> Sequence[Any]:
     both = zip(arrays, counts, strict=True)
-    return tuple([x if count <= most and is_array(x) else copied(np.asarray(x)) for x, count in both])
+    return tuple([x if count <= most and is_array(x) else _copy(x) for x, count in both])
+
+
+def _copies(arrays: Sequence[Any]) -> Sequence[Any]:
+    return tuple(map(_copy, arrays))
+
+
+def _copy(array: Any) -> Any:
+    """A copy on JAX's default device."""
+    return copied(np.asarray(array) if accelerator_of(array) is None else array)
 
 
 def _settings() -> Any:

@@ -9,6 +9,7 @@ from fgrad.api.graphs import Graph
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.torch.compiler.number_arguments import number_arguments
 from fgrad.torch.compiler.programs import Program, record
 
@@ -92,8 +93,10 @@ def _guards(program: Program, capture: Capture) -> tuple[str, ...]:
     lines = []
     for tensor in effects.external.tensors:
         location = snapshot.tensors[tensor]
+        device = place_of(tensor._storage.array)
+        place = "" if device == CPU else f", on {device}"
         leaf = ", requires grad" if tensor._requires_grad else ""
-        lines.append(f"{location.path}: {tensor._type}{leaf}")
+        lines.append(f"{location.path}: {tensor._type}{place}{leaf}")
     locations = {id(getattr(obj, "__dict__", None)): location for location, obj in snapshot.objects.values()}
     locations |= {id(obj): location for location, obj in snapshot.objects.values()}
     for container in guards.checked():

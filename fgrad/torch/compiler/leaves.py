@@ -12,6 +12,7 @@ from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
+from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.optim.optimizer import Optimizer
 
@@ -93,8 +94,8 @@ def _set_number(holder: Any, key: Any, value: np.ndarray) -> None:
 
 
 def _overwrite(tensor: Tensor, value: Any) -> None:
-    """Replace the elements of a tensor's storage, and count the write."""
-    tensor._storage.array = value
+    """Replace the elements of a tensor's storage, where it is, and count the write."""
+    tensor._storage.array = at(value, accelerator_of(tensor._storage.array))
     tensor._bump("torch.pure", None)
 
 
@@ -143,9 +144,10 @@ def _entry_of(tensor: Tensor, snapshot: Snapshot) -> tuple[dict[Any, Any], Any] 
 
 def _gradient_leaf(location: Location, owner: Tensor, gradient: Tensor) -> Leaf:
     zeros, strides = _zeros(gradient), gradient._storage.strides
+    accelerator = accelerator_of(zeros)
 
     def write(value: Any) -> None:
-        owner._grad = new_tensor(value, type_of(value), strides)
+        owner._grad = new_tensor(at(value, accelerator), type_of(value), strides)
         changes.fields = object()
 
     def read() -> Any:
@@ -157,6 +159,7 @@ def _gradient_leaf(location: Location, owner: Tensor, gradient: Tensor) -> Leaf:
 def _state_leaf(location: Location, optimizer: Any, group: Any, param: Tensor, key: str, tensor: Tensor) -> Leaf:
     """A value of an optimiser's state; the optimiser may know its value before the first step."""
     zeros, type = _zeros(tensor), tensor._type
+    accelerator = accelerator_of(zeros)
 
     def is_there() -> bool:
         return key in (optimizer.state.get(param) or {})
@@ -171,7 +174,7 @@ def _state_leaf(location: Location, optimizer: Any, group: Any, param: Tensor, k
         if is_there():
             _overwrite(optimizer.state[param][key], value)
         else:
-            optimizer.state[param][key] = new_tensor(value, type)
+            optimizer.state[param][key] = new_tensor(at(value, accelerator), type)
 
     if key in _before(optimizer, group, new_tensor(_zeros(param), param._type)):
         return Leaf(location, read, write, is_there)
@@ -186,6 +189,7 @@ def _before(optimizer: Any, group: Any, like: Tensor) -> dict[str, Tensor]:
 def _entry_leaf(location: Location, container: dict[Any, Any], key: Any, tensor: Tensor, old: Any) -> Leaf:
     """An attribute or an entry that the first call sets."""
     zeros, type = _zeros(tensor), tensor._type
+    accelerator = accelerator_of(zeros)
 
     def is_there() -> bool:
         return container.get(key) is not old
@@ -194,7 +198,7 @@ def _entry_leaf(location: Location, container: dict[Any, Any], key: Any, tensor:
         if is_there():
             _overwrite(container[key], value)
         else:
-            container[key] = new_tensor(value, type)
+            container[key] = new_tensor(at(value, accelerator), type)
             changes.attributes = object()
 
     def forget() -> None:
@@ -204,8 +208,10 @@ def _entry_leaf(location: Location, container: dict[Any, Any], key: Any, tensor:
     return Unknown(location, lambda: container[key]._value() if is_there() else zeros, write, is_there, forget)
 
 
-def _zeros(like: Tensor) -> np.ndarray:
-    return np.zeros(like._storage.array.shape, like._type.dtype.numpy)
+def _zeros(like: Tensor) -> Any:
+    """Zeros in the shape of a tensor's storage, where it is."""
+    array = like._storage.array
+    return at(np.zeros(array.shape, like._type.dtype.numpy), accelerator_of(array))
 
 
 # -- the tree --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
@@ -24,6 +24,7 @@ from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Snapshot
+from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
@@ -38,6 +39,7 @@ from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
+from fgrad.torch.compiler.placement import HERE, Placement, placement_of
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
 from fgrad.torch.compiler.step import Input, Step
@@ -56,6 +58,7 @@ class Program:
       pieces: the graphs of the pieces.
       graph: from the inputs that are read to the outputs.
       reads: for each input of the graph, the index of a tensor, a window, or a function of the numbers in ``draws``.
+      placement: where it runs.
       execution: runs the graph.
       fast_guards, readers, fast_effects: the generated functions of a call (NOTE [Generated code]).
       steady: ownership from call to call, where possible.
@@ -74,6 +77,7 @@ class Program:
     out_names: tuple[str, ...] = ()
     effects: Effects | None = None
     reads: list[Read] = field(factory=list)
+    placement: Placement = HERE
     execution: Execution | None = None
     fast_guards: FastGuards | None = None
     readers: Any = None
@@ -134,15 +138,15 @@ class Program:
         """Generate the functions that each call needs."""
         graph, guards = self.graph, self.guards
         is_atomic = not (self.generators or graph.effects or self.backward or self.expected)
-        if is_atomic and can_be_steady(effects, guards):
+        if is_atomic and can_be_steady(effects, guards, self.placement):
             inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
             written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
             gradients = [effects.new_tensors[value.index].output for _, _, value in gradients_of(effects)]
             others = [x for i, x in enumerate(self.reads) if i not in written]
-            self.execution = Execution(graph, written, [x for x in gradients if x is not None])
+            self.execution = Execution(graph, written, [x for x in gradients if x is not None], self.placement)
         else:
             others = self.reads
-            self.execution = Execution(graph)
+            self.execution = Execution(graph, placement=self.placement)
         owned = [at for at, _ in effects.writes] if others is not self.reads else []
         self.readers = reader(owned, count), reader(others, count)
         self.fast_effects = FastEffects(effects, len(graph.outputs))
@@ -271,7 +275,7 @@ class SteadyCall(Call):
             return Call(program, self._all(), self.numbers).execute(drawn)
         if owner.released:  # by a signal handler while it ran
             return program.effects.apply(self._all(), program.execution.flat(outs))[1]
-        return self.steady.make_result(self.tensors, outs[2])
+        return self.steady.make_result(self.tensors, program.execution.returned(outs[2]))
 
     def _all(self) -> Sequence[Tensor]:
         """All tensors of the call."""
@@ -386,8 +390,8 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     """The program of a captured call."""
     # the outputs are listed before the graph is made
     expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
-    graph, ins, windows, names, out_names, generators, backward = _program_parts(step, effects, derivative)
-    program = Program(Guards(), None, graph, names, out_names, effects)
+    graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
+    program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
     program.draws, program.numbers = step.capture.early_draws, step.capture.symbolic.recorded()
     program.generators, program.backward, program.expected = generators, backward, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
@@ -413,9 +417,10 @@ def _program_parts(step: Step, effects: Effects, derivative: Derivative | None) 
     traced = [x.input for x in ins] + ([] if derivative is None else derivative.cotangents)
     joint, windows, bases = _with_windows(simplify(tape.closed(traced, outputs)), ins, step.capture, effects.external)
     effects.external.index_all(bases)
+    placement = placement_of(tape, [x.input for x in ins], effects.outputs)
     graph, backward = joint, None
     if derivative is not None:
-        graph, backward = _forward_and_backward(joint, ins, effects, derivative)
+        graph, backward = _forward_and_backward(joint, ins, effects, derivative, tape)
     names: dict[int, str] = {}
     for at, output in effects.writes:
         names[output] = f"{step.capture.snapshot.tensors[effects.external.tensors[at]].path} (written)"
@@ -429,7 +434,7 @@ def _program_parts(step: Step, effects: Effects, derivative: Derivative | None) 
     for _, output in generators:
         names[output] = "generator (written)"
     out_names = tuple([names.get(i, f"residual[{i}]") for i in range(len(graph.outputs))])
-    return graph, ins, windows, tuple([x.location.path for x in ins]), out_names, generators, backward
+    return graph, ins, windows, tuple([x.location.path for x in ins]), out_names, generators, backward, placement
 
 
 def _with_windows(
@@ -451,7 +456,9 @@ def _with_windows(
     return graph, windows, bases
 
 
-def _forward_and_backward(joint: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: Derivative) -> Any:
+def _forward_and_backward(
+    joint: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: Derivative, tape: Tape
+) -> Any:
     """The forward graph and the backward program: see NOTE [Forward and backward]."""
     count, known_count = len(ins), len(effects.outputs)
     late = range(count, count + len(derivative.cotangents))
@@ -464,8 +471,10 @@ def _forward_and_backward(joint: FlatGraph, ins: Sequence[Any], effects: Effects
     targets = [external.index(x) for x in derivative.targets]
     types = [x._type for x in derivative.results]
     target_types = [x._type for x in derivative.targets]
+    placement = placement_of(tape, derivative.cotangents, derivative.gradients)
+    placement = evolve(placement, inputs=tuple([len(residuals) + i for i in placement.inputs]))
     return halves.known, BackwardProgram(
-        halves.unknown, results, types, targets, target_types, derivative.strides, residuals, saved
+        halves.unknown, results, types, targets, target_types, derivative.strides, residuals, saved, placement
     )
 
 

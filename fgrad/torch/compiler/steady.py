@@ -30,6 +30,7 @@ from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.identities import Contents
+from fgrad.torch.compiler.placement import Placement
 from fgrad.torch.compiler.windows import Window
 
 #: calls of a program before it owns what it writes
@@ -158,8 +159,11 @@ def _renumbered(read: Read, checked: Sequence[int]) -> Read:
     return read.renumbered(checked) if isinstance(read, Window) else read
 
 
-def can_be_steady(effects: Effects, guards: Guards) -> bool:
-    """Whether the only effects of a call are new values of fixed tensors, new gradients, and a result."""
+def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> bool:
+    """Whether the only effects of a call are new values of fixed tensors, new gradients, and a result.
+
+    All but the result have to be where the program runs.
+    """
     external = effects.external
     kinds = {kind for kind, _ in external.accesses}
     fields = gradients_of(effects)
@@ -178,6 +182,8 @@ def can_be_steady(effects: Effects, guards: Guards) -> bool:
         and all(is_uniform(delta, writes) for _, delta, writes in effects.counts)
         and not any(new.storage in indices or new.counter in indices for new in effects.new_tensors)
         and all(_is_single(effects, index) for index in indices)
+        and not any(effects.new_tensors[index].output in placement.outputs for index in indices)
+        and not any(output in placement.outputs for _, output in effects.writes)
     )
 
 

@@ -367,7 +367,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     rows = tensor.size(0)
     columns = tensor.numel() // rows
     with no_grad():
-        drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator).numpy()
+        drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator).numpy(force=True)
         q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
         # the signs of r's diagonal make the distribution uniform
         q = q * np.sign(np.diag(r))

@@ -11,7 +11,7 @@ from fgrad.mutable.context.entrance import entrance
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor, to_device_of
 from fgrad.mutable.types.dtypes import float32
 from fgrad.torch.nn.modules.registration import typename
 
@@ -397,8 +397,9 @@ def _loaded(value: Any, key: Any, param: Tensor, group: Group) -> Any:
     """A saved value of a parameter's state, its tensors as that parameter wants them."""
     if isinstance(value, Tensor):
         if key == "step":
-            on_device = group.get("capturable", False) or group.get("fused", False)
-            return value.to(dtype=float32, device=param.device) if on_device else value
+            if group.get("capturable", False) or group.get("fused", False):
+                value = value.to(dtype=float32)
+            return to_device_of(param, value)
         if param.is_floating_point():
             return value.to(dtype=param.dtype, device=param.device)
         return value.to(device=param.device)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.modes import enable_grad, modes, recording
 from fgrad.mutable.operation.capture import assign, fused_each
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor, to_device_of
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_implementation
@@ -174,7 +174,15 @@ class UpdateOptimizer(Optimizer):
 
     def _state_before(self, group: Group, param: Tensor) -> State:
         """A state from which the rule for later steps does what the first step does."""
-        return self._initial_state(group, param)
+        return self._on_its_device(group, param)
+
+    def _on_its_device(self, group: Group, param: Tensor) -> State:
+        """The state before a parameter's first step on the parameter's device.
+
+        PyTorch leaves the counts of steps on the CPU, unless ``capturable`` or ``fused``; a step here is one program,
+        on one device.
+        """
+        return {name: to_device_of(param, value) for name, value in self._initial_state(group, param).items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -213,7 +221,7 @@ class UpdateOptimizer(Optimizer):
         for param in params:
             # asking self.state would make an entry, which PyTorch makes only where there is state
             if not self.state.get(param):
-                initial = self._initial_state(group, param)
+                initial = self._on_its_device(group, param)
                 if initial:
                     self.state[param].update(initial)
         numbers = {key: _without_axes(value) for key, value in self._numbers(_traced(group)).items()}

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,37 +9,16 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
-from fgrad.mutable.types import devices
 from fgrad.mutable.values import device_of_value as placing, evaluation
+from fgrad.run import executable
+from tests.accelerators import held, on, two_accelerators
+
+__all__ = ["two_accelerators"]
 
 F = torch.nn.functional
 
 
-@pytest.fixture(autouse=True)
-def two_accelerators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    hosts = jax.devices("cpu")
-    present = {"cpu": hosts[:1], "cuda": hosts[1:3], "tpu": []}
-    monkeypatch.setattr(devices, "_jax_devices", present.__getitem__)
-    monkeypatch.setattr(placing.elsewhere, "exist", placing.elsewhere.exist)
-    _forget()
-    yield
-    _forget()
-
-
-def _forget() -> None:
-    devices.jax_device.cache_clear()
-    devices.of_jax.cache_clear()
-
-
-def held(tensor: Any) -> Any:
-    """The JAX device that has a tensor's elements; None if it is NumPy."""
-    array = tensor._storage.array
-    return None if isinstance(array, np.ndarray) else next(iter(array.devices()))
-
-
-def on(tensor: Any, index: int = 0) -> None:
-    assert str(tensor.device) == f"cuda:{index}"
-    assert held(tensor) == jax.devices("cpu")[1 + index]
+pytestmark = pytest.mark.usefixtures("two_accelerators")
 
 
 def test_new_tensors():
@@ -75,6 +53,27 @@ def test_results_lie_where_the_operands_do(numel: int):
 
 
 @pytest.mark.parametrize("numel", [6, 6000])
+def test_draws_lie_where_their_parameters_do():
+    p = torch.full((3,), 0.5, device="cuda:1")
+    for drawn in (
+        torch.bernoulli(p), torch.poisson(p), torch.normal(p, p), torch.normal(0.0, p), torch.multinomial(p, 2),
+        torch.binomial(p * 10, p), torch.distributions.Gamma(p, p).sample(), torch.distributions.Dirichlet(p).sample(),
+        torch.distributions.Normal(p, p).rsample(), F.gumbel_softmax(p),
+        torch.nn.init.orthogonal_(torch.empty(3, 3, device="cuda:1")),
+    ):  # fmt: skip
+        on(drawn, 1)
+
+
+def test_a_graph_is_compiled_whole(monkeypatch: pytest.MonkeyPatch):
+    """On an accelerator each primitive that runs by itself is a program to be compiled, too."""
+    interpreted: list[Any] = []
+    monkeypatch.setattr(executable, "interpret", lambda *args: interpreted.append(args))
+    x = torch.linspace(-1, 1, 7, device="cuda", requires_grad=True)
+    F.gelu(x).sum().backward()
+    on(x.grad)
+    assert not interpreted
+
+
 def test_writes_stay(numel: int):
     x = torch.zeros(numel, device="cuda")
     for write in (

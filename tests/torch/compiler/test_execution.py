@@ -276,7 +276,7 @@ def test_a_program_that_needs_more_memory_than_there_is_changes_nothing(monkeypa
 
     before = w.tolist(), optimizer.state[w]["momentum_buffer"].tolist(), w._version
     monkeypatch.setattr(execution, "_SMALL", 1 << 16)
-    monkeypatch.setattr(execution, "room", lambda: 1 << 16)
+    monkeypatch.setattr(execution, "room", lambda accelerator: 1 << 16)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="DefaultCPUAllocator: can't allocate memory: you tried to allocate"):
             step(torch.ones(1 << 10, 64))

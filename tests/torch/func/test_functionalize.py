@@ -261,3 +261,17 @@ def test_values_of_64_bits_keep_them_when_mapped():
 def test_untraced_integers_keep_their_bits():
     gradient = jax.grad(torch.functionalize(lambda x, n: x * (n // 10**9)))
     assert gradient(1.0 * X[0], np.array(5 * 10**9)) == 5.0
+
+
+def test_values_written_to_one_element_are_summed_as_such():
+    """Run in parallel, a sum over indices that are said to be unique and are not is wrong."""
+
+    def tangent(y: Any, t: Any) -> Any:
+        return fgrad.jvp(lambda y: torch.functionalize(MAPPED["index_put"])(y, t), (y,), (y,))[1]
+
+    sums = [
+        node.op
+        for node in fgrad.make_graph(tangent)(ROWS[:, :3], LABELS).nodes
+        if str(node.op.primitive) == "scatter-add"
+    ]
+    assert sums and not any(op.params["unique_indices"] for op in sums)

@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from fgrad.mutable.context.warning import warn
-from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.transforms.levels import drawn
 from fgrad.torch import ops
 from fgrad.torch.ops.table.kernels import functional, takes
@@ -65,7 +65,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
         warn("`eps` parameter is deprecated and has no effect.")
     dtype, shape = logits._type.dtype.numpy, logits._type.shape
     times = drawn(lambda batch: exponential((*batch, *shape), dtype, default_generator))
-    gumbels = -new_tensor(times, logits._type).log()
+    gumbels = -to_device_of(logits, new_tensor(times, logits._type)).log()
     soft = ((logits + gumbels) / tau).softmax(dim)
     if not hard:
         return soft
