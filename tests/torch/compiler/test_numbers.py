@@ -62,7 +62,7 @@ VALUES = {
     "an attribute": lambda i: DATA * i.bit_length() + i.real,
     "a copy": lambda i: DATA * copy.deepcopy([i])[0],
     "a tensor of it": lambda i: torch.tensor(i) + torch.full((2,), i) + torch.tensor([i, 1]),
-    "the last batches": lambda i: DATA[i * 4 : i * 4 + 8].sum(0),
+    "the last batches": lambda i: DATA[i + 8 : i + 16].sum(0),
     "a negative index": lambda i: DATA[i - 5],
     "a sorted list": lambda i: DATA * sorted([i, 3, 1])[0] + max(i, 2),
 }
