@@ -82,9 +82,9 @@ class NumPyFunctionError(CopiedOutError, NotImplementedError):
 
 
 class PositionError(ValueError, TypeError):
-    """``argnums`` names an argument that the call does not have.
+    """``argnums`` names an argument that the call does not have, or one twice.
 
-    JAX raises a TypeError for a position too large and a ValueError for one too small; this is both.
+    JAX raises a TypeError for a position too large or repeated and a ValueError for one too small; this is both.
     """
 
 

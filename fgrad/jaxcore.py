@@ -37,6 +37,7 @@ __all__ = [
     "all_primitives",
     "as_typed",
     "with_x64_for",
+    "without_consts",
     "bind_custom_jvp",
     "bind_custom_vjp",
     "checks_each_primitive",
@@ -47,6 +48,7 @@ __all__ = [
     "current_scope",
     "current_trace",
     "exported_primitives",
+    "extended_rules",
     "is_array",
     "is_evaluating",
     "is_closed_jaxpr",
@@ -81,6 +83,7 @@ __all__ = [
     "with_x64",
     "wrapped_function",
     "zero_tangent",
+    "zeros_of",
 ]
 
 # print_saved_residuals, profiles and the names of compiled operations show the user's lines, not ours
@@ -420,6 +423,11 @@ def closed_parts(jaxpr: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
     return (), (), [*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars
 
 
+def without_consts(jaxpr: Any) -> Any:
+    """A closed jaxpr without its constants, which become its leading inputs."""
+    return jaxpr.with_consts(()) if hasattr(jaxpr, "with_consts") else jaxpr.jaxpr  # the former from JAX 0.12 on
+
+
 def is_literal(atom: Any) -> bool:
     return isinstance(atom, jex.Literal)
 
@@ -540,13 +548,30 @@ def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict
 
 
 def is_inexact(type: ShapedArray) -> bool:
-    """Whether values of this type have tangents: floating point or complex."""
+    """Whether values of this type have tangents: floating point, complex, or of an extended dtype that says so."""
     return _is_inexact(type.dtype)
 
 
 @functools.cache
 def _is_inexact(dtype: Any) -> bool:
+    if dtypes.issubdtype(dtype, dtypes.extended):
+        return ShapedArray((), dtype).to_tangent_aval().dtype != dtypes.float0
     return dtypes.issubdtype(dtype, jax.numpy.inexact)
+
+
+def extended_rules(type: ShapedArray) -> Any:
+    """The rules of an extended dtype, among them ``zero`` and ``add`` of tangents; None for any other dtype."""
+    return type.dtype._rules if dtypes.issubdtype(type.dtype, dtypes.extended) else None
+
+
+def zeros_of(type: ShapedArray) -> Any:
+    """Zeros of a type that has tangents."""
+    rules = extended_rules(type)
+    return (
+        jax.lax.full(type.shape, 0, type.dtype)
+        if rules is None
+        else jax.lax.broadcast(rules.zero(type.dtype), type.shape)
+    )
 
 
 def strong(type: ShapedArray) -> ShapedArray:
@@ -587,4 +612,4 @@ def symbolic_zero(type: ShapedArray) -> Any:
 def zero_tangent(value: Any) -> Any:
     """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros if it is not inexact."""
     dtype = tangent_dtype(value.dtype)
-    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else jax.numpy.zeros(value.shape, dtype)
+    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else zeros_of(ShapedArray(value.shape, dtype))

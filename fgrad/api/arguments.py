@@ -237,8 +237,7 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
     """Non-negative positions for ``argnums`` in a call with ``count`` positional arguments.
 
     Raises:
-      PositionError: a position is out of range.
-      ValueError: a position is repeated.
+      PositionError: a position is out of range or repeated.
     """
     resolved = []
     for i in argnums:
@@ -250,7 +249,7 @@ def resolve(argnums: Sequence[int], count: int, what: str) -> tuple[int, ...]:
             )
         resolved.append(i % count)
     if len(set(resolved)) != len(resolved):
-        raise ValueError(f"{what}: argnums={tuple(argnums)} names an argument twice.")
+        raise errors.PositionError(f"{what}: argnums={tuple(argnums)} names an argument twice.")
     return tuple(resolved)
 
 

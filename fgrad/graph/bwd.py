@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero, typeof, zeros_of
 
 #: a residual: its number in the graph of ``fwd`` and None, or a known value
 Residual = tuple[int, Any]
@@ -93,7 +93,7 @@ class BwdCall:
         """The cotangents of all arguments that can have one, including zeros."""
         cotangents = self.cotangents(*flat)
         wanted = [(k, t) for k, t in enumerate(self.types) if is_inexact(t)]
-        return [cotangents[k] if k in cotangents else jax.numpy.zeros(t.shape, t.dtype) for k, t in wanted]
+        return [cotangents[k] if k in cotangents else zeros_of(t) for k, t in wanted]
 
 
 def cotangent_of(type: ShapedArray, ct: Any) -> Any:
@@ -102,8 +102,12 @@ def cotangent_of(type: ShapedArray, ct: Any) -> Any:
     One that would lose its imaginary part stays as it is.
     """
     got = typeof(ct).dtype
-    loses_imaginary_part = np.issubdtype(got, np.complexfloating) and not np.issubdtype(type.dtype, np.complexfloating)
+    loses_imaginary_part = _is_complex(got) and not _is_complex(type.dtype)
     return ct if got == type.dtype or loses_imaginary_part else jax.lax.convert_element_type(ct, type.dtype)
+
+
+def _is_complex(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, np.complexfloating)
 
 
 def _is_value(x: Any) -> bool:

@@ -18,7 +18,7 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
-from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr
+from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr, is_reference
 
 #: the column in which source comments begin, where the line is short enough
 COMMENT_COLUMN = 56
@@ -195,6 +195,8 @@ def const_text(const: Const) -> str:
     """A constant in short: its first elements, and, if there are more, a fingerprint of all."""
     if isinstance(const.value, Tracer):
         return "a traced value"
+    if is_reference(const.type):
+        return "a reference"
     if const.type.dtype == jax.dtypes.float0:
         return "zeros"
     value = const.value

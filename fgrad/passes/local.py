@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.source import is_hidden
-from fgrad.jaxcore import ShapedArray, is_inexact, primitive, strong, varying_axes
+from fgrad.jaxcore import ShapedArray, extended_rules, is_inexact, primitive, strong, varying_axes, zeros_of
 from fgrad.passes.dependence import of_integers, rule_of
 from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Bilinear, Elementwise, General, Linear, Rule, Undefined
@@ -99,12 +99,18 @@ class PullbackBuilder(Builder):
 
 def add(builder: Builder, a: int, b: int, source: Any = None) -> int:
     """Emit the sum of two (co)tangents."""
+    if (rules := extended_rules(builder.types[a])) is not None:
+        dtype = builder.types[a].dtype
+        graph = stage_closed(lambda x, y: [rules.add(dtype, x, y)], [builder.types[a], builder.types[b]])
+        return builder.splice(graph, [a, b])[0]
     op = intern(primitive("add_any"), {}, (builder.types[a], builder.types[b]))
     return builder.emit(op, (a, b), source)
 
 
 def zeros(builder: Builder, type: ShapedArray) -> int:
     """Emit zeros of a type."""
+    if extended_rules(type) is not None:
+        return builder.splice(stage_closed(lambda: [_zeros(type)], []), [])[0]
     return filled(builder, 0, type)
 
 
@@ -229,7 +235,7 @@ def _total(terms: Sequence[Any]) -> Any:
 
 
 def _zeros(type: ShapedArray) -> Any:
-    filled = lax.full(type.shape, 0, type.dtype)
+    filled = zeros_of(type)
     axes = varying_axes(type)
     return lax.pcast(filled, axes, to="varying") if axes else filled
 

@@ -13,6 +13,11 @@ NOTE [Integers]
 An integer has no derivative, but ``linear_transpose`` also transposes functions from integers to integers.  A walk
 that starts at integer inputs is such a transpose.  Every value that depends on these must be an integer and linear in
 them; where a derivative would be zero, it is an error.
+
+NOTE [Rules called with zeros]
+The backward rule of a ``custom_vjp`` need not be linear: that of flax's 8-bit operations returns a new scale, whatever
+the cotangents are.  So JAX calls it even if what uses the results has a rule that returns no cotangent for them
+(None); with zeros.  It is not called if the results are not used, or cut off by ``stop_gradient``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +30,7 @@ from attrs import frozen
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op
+from fgrad.graph.regions import custom_vjp
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
@@ -205,13 +211,17 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
 
 @frozen(eq=False)
 class Walk:
-    """A forward walk: the number of each value in the builder, the values that vary, and regions' residuals by node."""
+    """A forward walk: the number of each value in the builder, the values that vary, and regions' residuals by node.
+
+    ``by_zeros`` are the nodes whose rules are called with zeros alone: NOTE [Rules called with zeros].
+    """
 
     builder: Builder
     graph: Graph
     numbers: list[int]
     varied: set[int]
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]]
+    by_zeros: set[int]
 
 
 def forward(
@@ -228,21 +238,29 @@ def forward(
     varied = varied_from(graph, wrt)
     reached = varied.intersection(live)
     adjoints: dict[int, tuple[Adjoint, tuple[bool, ...]]] = {}
+    without_cotangent: set[int] = set()
+    by_zeros: set[int] = set()
     first = len(graph.types)
     for position in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[position]
         count = len(node.op.out_types)
         first -= count
-        if reached.isdisjoint(range(first, first + count)):
-            continue
         wanted = [i for i in node.inputs if i in varied]
+        if reached.isdisjoint(range(first, first + count)):
+            if without_cotangent.isdisjoint(range(first, first + count)):
+                continue
+            if node.op.primitive is not custom_vjp:
+                without_cotangent.update(wanted)
+                continue
+            by_zeros.add(position)
         if is_differentiated_jointly(node.op):
             needs = tuple([i in varied for i in node.inputs])
             may_be_live = tuple([first + k in reached for k in range(count)])
             region = at_node(node, adjoint, node.op, needs, may_be_live)
             adjoints[position] = region, may_be_live
             # the rule of a custom_vjp may return no cotangent for some inputs
-            wanted = [i for i, result in zip(wanted, region.results, strict=True) if result is not None]
+            without_cotangent.update([i for i, r in zip(wanted, region.results, strict=True) if r is None])
+            wanted = [i for i, r in zip(wanted, region.results, strict=True) if r is not None]
         reached.update(wanted)
     numbers = [*inputs, *(builder.const(const) for const in graph.consts)]
     regions: dict[int, tuple[Adjoint, tuple[bool, ...], list[int]]] = {}
@@ -257,7 +275,7 @@ def forward(
         else:
             first = builder.emit(node.op, args, node.source)
             numbers += range(first, first + count)
-    return Walk(builder, graph, numbers, varied, regions)
+    return Walk(builder, graph, numbers, varied, regions, by_zeros)
 
 
 def backward(walk: Walk, seeds: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -279,7 +297,7 @@ def backward(walk: Walk, seeds: Iterable[tuple[int, int]]) -> dict[int, int]:
         count = len(op.out_types)
         first -= count
         live = tuple([first + k in cts and first + k in varied for k in range(count)])
-        if True not in live:
+        if True not in live and position not in walk.by_zeros:
             continue
         needs = tuple([i in varied for i in node.inputs])
         source = node.source

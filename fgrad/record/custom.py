@@ -5,7 +5,7 @@ A residual that is not traced (a Python number, a NumPy array) is part of the ru
 and it is not saved.  So ``isinstance(residual, int)`` and ``residual is True`` have the same results as under JAX.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -57,6 +57,18 @@ class Recording(Protocol):
         by_zeros: bool,
         /,
     ) -> Deferred: ...
+
+    def rule_run_now(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+        /,
+    ) -> Deferred: ...
+
+    def copied_references(self, references: Mapping[int, Any], /) -> Mapping[int, Any]: ...
 
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None, /) -> list[Any]: ...
 
@@ -110,21 +122,26 @@ def custom_vjp_call(
     # references are part of the rule, which reads and writes them when it runs
     references = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
     count = len(args)
-    args = [x for i, x in enumerate(args) if i not in references]
-    types = [typeof(x) for x in args]
 
-    def with_references(values: Sequence[Any]) -> list[Any]:
+    def with_references(references: Mapping[int, Any], values: Sequence[Any]) -> list[Any]:
         rest = iter(values)
         return [references[i] if i in references else next(rest) for i in range(count)]
 
-    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*with_references(xs)), args, ())
+    args = [x for i, x in enumerate(args) if i not in references]
+    types = [typeof(x) for x in args]
+    own = recording.copied_references(references)
+    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*with_references(own, xs)), args, ())
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
         live_args = (True,) * n if live is None else live[:n]
         flags = iter(live_args)
         return reset_rule(fwd).call_wrapped(
-            *[item for i, x in enumerate(with_references(xs)) for item in (x, i not in references and next(flags))]
+            *[
+                item
+                for i, x in enumerate(with_references(references, xs))
+                for item in (x, i not in references and next(flags))
+            ]
         )
 
     def make(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
@@ -136,7 +153,10 @@ def custom_vjp_call(
         return vjp_rule(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references)
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in references.items()])
-    deferred = recording.rule(key, forward, args, (), make, symbolic_zeros)
+    if references:
+        deferred = recording.rule_run_now(key, forward, args, make, symbolic_zeros)
+    else:
+        deferred = recording.rule(key, forward, args, (), make, symbolic_zeros)
     reset_function(fun, fwd)
     inputs = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])

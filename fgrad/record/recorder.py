@@ -10,7 +10,7 @@ known earlier; likewise a forward-mode rule that needs the values of tangents.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -119,14 +119,8 @@ class _RuleOnValues:
             is_live: Callable[[int], bool] = lambda i: i >= len(outside) or _carries(outside[i])  # noqa: E731
             child = Recorder(self.values, is_live, recorder.passed_on)
         child.within = (self.key, own)
-        tracers = child.start()
-        tracers += [child.new_input(t) for t in self.others]
-        try:
-            with set_trace(child):
-                outs = self.function(*tracers) if live is None else self.function(*tracers, live=live)
-            return child.closed_graph(child.outputs(outs)), outs
-        finally:
-            child.open = False
+        options = {} if live is None else {"live": live}
+        return child.finished(lambda *tracers: self.function(*tracers, **options), self.others)
 
     def by_call(self, staged: Deferred) -> Deferred:
         """The rule for this call alone, recorded when needed."""
@@ -193,6 +187,18 @@ class Recorder(Recording):
         self.known.update(enumerate(self.inputs))
         return tracers
 
+    def finished(
+        self, function: Callable[..., Sequence[Any]], others: Sequence[ShapedArray] = ()
+    ) -> tuple[Graph, Sequence[Any]]:
+        """The graph of a function called on the inputs and unknown ones of the types ``others``, and its outputs."""
+        tracers = [*self.start(), *map(self.new_input, others)]
+        try:
+            with set_trace(self):
+                outs = function(*tracers)
+            return self.closed_graph(self.outputs(outs)), outs
+        finally:
+            self.open = False
+
     def lift(self, value: Any) -> int:
         number = super().lift(value)
         self.known[number] = value
@@ -207,6 +213,10 @@ class Recorder(Recording):
     def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         with set_trace(self.parent):
             return primitive.bind(*args, **params)
+
+    def cur_qdd(self, value: Any) -> Any:
+        """The type of what a mutable value of a hijax type holds; JAX asks."""
+        return self.parent.cur_qdd(value)
 
     def stage_value(self, value: Any) -> Any:
         if np.ndim(value) or isinstance(value, JaxTracer) or is_evaluating(self.parent):
@@ -302,6 +312,44 @@ class Recorder(Recording):
         if by_zeros:
             return on_values.by_zeros(staged)
         return on_values.by_branch(staged) if within is None else on_values.by_call(staged)
+
+    def rule_run_now(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+    ) -> Deferred:
+        staged = self.staged_rule(key, function, args, (), make, by_zeros)
+        try:
+            outside = self.values([self.number(x) for x in args])
+        except _Unknown:
+            return staged
+        # derivatives that enclosing recordings take pass through the values themselves
+        with set_trace(self.parent):
+            child = Recorder(outside, _never, self.passed_on)
+        live = {"live": [self.records([x]) for x in args]} if by_zeros else {}
+        graph, outs = child.finished(lambda *tracers: function(*tracers, **live))
+        if by_zeros:
+            dense = Deferred(Kept(child), lambda: make(graph, outs, None))
+            return DeferredByZeros(dense, lambda live: make(graph, outs, live))
+        rule = make(graph, outs, None)
+        return Deferred((key, rule), lambda: rule)
+
+    def copied_references(self, references: Mapping[int, Any]) -> Mapping[int, Any]:
+        with set_trace(self.parent):
+            return {i: jax.new_ref(jax.ref.get(x)) for i, x in references.items()}
+
+    def without_undifferentiated(self, args: Sequence[Any]) -> Sequence[Any]:
+        traced = [i for i, x in enumerate(args) if self.records([x])]
+        others = [i for i in traced if not self._is_live(_never, args[i].number)]
+        try:
+            values = self.values([args[i].number for i in others])
+        except _Unknown:
+            return args
+        known = dict(zip(others, values, strict=True))
+        return [known.get(i, x) for i, x in enumerate(args)]
 
     def _knows_numbers(self) -> bool:
         return all(map(is_concrete, self.inputs))

@@ -15,7 +15,7 @@ which made a long recording more than twice as expensive per operation as a shor
 """
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -343,6 +343,9 @@ class Recording(TakesGraphs):
             return self.outside(primitive, args, params)
         types = [typeof(x) for x in args]
         if is_high(primitive, types, params) and not of_arrays(primitive, params):
+            known = self.without_undifferentiated(args)
+            if not self.records(known):
+                return self.outside(primitive, known, params)
             raise errors.high_type(label(primitive, params))
         if name_of(primitive) in IMPORTERS:
             imported = import_equation(primitive, params, types)
@@ -379,13 +382,15 @@ class Recording(TakesGraphs):
         out_trees: Any,
         symbolic_zeros: Any,
     ) -> Any:
-        if any(is_own(self, x) for x in args):
+        if any(self.threads(x) for x in args):
             # staged, for its references to be threaded through
             def bind(*args: Any) -> Any:
                 return bind_custom_vjp(current_trace(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
 
             with set_trace(self):
                 return jax.jit(bind)(*args)
+        if any(is_reference(typeof(x)) for x in args):
+            args = self.without_undifferentiated(args)
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
         return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)
@@ -409,6 +414,10 @@ class Recording(TakesGraphs):
 
     def outer(self) -> Any:
         raise NotImplementedError
+
+    def threads(self, value: Any) -> bool:
+        """Whether a value is a reference that is threaded through calls of functions with a custom rule."""
+        return is_own(self, value)
 
     def read_outside(self, reference: Any) -> Any:
         """The value in a reference that was not created here."""
@@ -439,6 +448,25 @@ class Recording(TakesGraphs):
 
     #: ``rule`` on types alone
     staged_rule: Callable[..., Deferred]
+
+    def rule_run_now(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        make: Callable[[Graph, Sequence[Any], Any], Any],
+        by_zeros: bool,
+    ) -> Deferred:
+        """``rule`` for a ``function`` that reads and writes references, so that it is to run once, now if it can."""
+        return self.staged_rule(key, function, args, (), make, by_zeros)
+
+    def copied_references(self, references: Mapping[int, Any]) -> Mapping[int, Any]:
+        """References for a function to use of which it is the rule that runs: new ones, if it runs now."""
+        return references
+
+    def without_undifferentiated(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of a call, with values from outside in place of those known not to be differentiated."""
+        return args
 
     def concrete(self, number: int) -> Any:
         return None

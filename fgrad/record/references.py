@@ -12,6 +12,7 @@ import jax
 import fgrad.graph.backward_references  # noqa: F401  (it defines a rule for references, and so does what it imports)
 from fgrad import errors
 from fgrad.graph.graph import Graph
+from fgrad.graph.op import Kept
 from fgrad.graph.references import (
     MAKERS,
     as_token,
@@ -23,7 +24,15 @@ from fgrad.graph.references import (
     value_type,
 )
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import Tracer as JaxTracer, is_inexact, is_reference, register_type, set_trace, typeof
+from fgrad.jaxcore import (
+    Tracer as JaxTracer,
+    is_inexact,
+    is_reference,
+    register_type,
+    set_trace,
+    typeof,
+    without_consts,
+)
 from fgrad.record import refusals
 
 
@@ -90,7 +99,7 @@ def with_references(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequen
     closed = params["jaxpr"]
     if not any(is_reference(typeof(c)) for c in closed.consts):
         return args, params
-    return [*closed.consts, *args], {**params, "jaxpr": closed.jaxpr}
+    return [*closed.consts, *args], {**params, "jaxpr": without_consts(closed)}
 
 
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -144,7 +153,7 @@ def _begun(recording: Recording, references: Sequence[Any], args: Sequence[Any])
         values = [args[k] for k in traced]
         outside = [r for r in references if not is_own(recording, r)]
         if outside:
-            tokens, values = _begin(outside, values)
+            tokens, values = _begin(tuple(map(Kept, outside)), values)
             first.update(zip(map(id, outside), tokens, strict=True))
         own = [r for r in references if is_own(recording, r) and r.token is None]
         if own:
@@ -172,7 +181,7 @@ def _ended(recording: Recording, references: Sequence[Any], outs: Sequence[Any])
     if not outside:
         return results
     with set_trace(recording):
-        return _end(outside, tokens, results)
+        return _end(tuple(map(Kept, outside)), tokens, results)
 
 
 def with_last_tokens(recording: Recording, outs: Sequence[Any]) -> Sequence[Any]:
@@ -190,27 +199,30 @@ def _first_token(reference: Any) -> Any:
     return jax.numpy.zeros(type.shape, type.dtype)
 
 
-@jax.custom_vjp
-def _begin(references: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
-    return [*map(_first_token, references)], values
+# their references are static arguments, so that calls of these do not themselves count as using a reference
 
 
-def _begin_bwd(references: list[Any], cts: Any) -> Any:
-    for reference, ct in zip(references, cts[0], strict=True):
-        reference[...] = from_token(ct, value_type(typeof(reference)))
-    return None, cts[1]
+def _begin_call(references: Sequence[Kept], values: list[Any]) -> tuple[list[Any], list[Any]]:
+    return [_first_token(kept.value) for kept in references], values
 
 
-_begin.defvjp(lambda references, values: (_begin(references, values), references), _begin_bwd)
+def _begin_bwd(references: Sequence[Kept], _: None, cts: Any) -> Any:
+    for kept, ct in zip(references, cts[0], strict=True):
+        kept.value[...] = from_token(ct, value_type(typeof(kept.value)))
+    return (cts[1],)
 
 
-@jax.custom_vjp
-def _end(references: list[Any], tokens: list[Any], outs: list[Any]) -> list[Any]:
+_begin = jax.custom_vjp(_begin_call, nondiff_argnums=(0,))
+_begin.defvjp(lambda references, values: (_begin_call(references, values), None), _begin_bwd)
+
+
+def _end_call(references: Sequence[Kept], tokens: list[Any], outs: list[Any]) -> list[Any]:
     return outs
 
 
-def _end_bwd(references: list[Any], cts: Any) -> Any:
-    return None, [as_token(reference[...]) for reference in references], cts
+def _end_bwd(references: Sequence[Kept], _: None, cts: Any) -> Any:
+    return [as_token(kept.value[...]) for kept in references], cts
 
 
-_end.defvjp(lambda references, tokens, outs: (outs, references), _end_bwd)
+_end = jax.custom_vjp(_end_call, nondiff_argnums=(0,))
+_end.defvjp(lambda references, tokens, outs: (outs, None), _end_bwd)

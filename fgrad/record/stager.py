@@ -17,6 +17,7 @@ from fgrad.jaxcore import (
     eval_context,
     evaluating_trace,
     folds_constants,
+    is_reference,
     restoring_trace,
     set_trace,
     typeof,
@@ -73,6 +74,9 @@ class Stager(Recording):
             return value
         # JAX would branch on the concrete value of an index
         return new_tracer(self, typeof(value), self.number(value))
+
+    def threads(self, value: Any) -> bool:
+        return is_reference(typeof(value))
 
     def read_outside(self, reference: Any) -> Any:
         return self.emit(full_access("get", [typeof(reference)]), [reference], here(4))[0]

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.jaxcore import primitive
-from fgrad.rules.kinds import Elementwise, Linear, Undefined, Zero, define
+from fgrad.rules.kinds import Elementwise, Linear, Zero, define
 
 # ---- dtype
 
@@ -39,7 +39,8 @@ define(
 
 define("bitcast_convert_type", Zero("it reinterprets bits; as a function of real numbers it is nowhere differentiable"))
 
-define("to_edtype from_edtype", Undefined("a value of an extended dtype has no tangent"))
+# an extended dtype with tangents of its own, as one whose cotangents are combined by their maximum
+define("to_edtype from_edtype", Linear(_convert_element_type))
 
 
 # ---- markers that the derivative need not carry

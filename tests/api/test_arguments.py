@@ -189,3 +189,12 @@ def test_axes_to_reduce_over_may_be_empty(name):
     for lib in (jax, fgrad):
         with pytest.raises(NotImplementedError):
             REDUCING[name](lib, ("batch",))
+
+
+@pytest.mark.parametrize("method", ["grad", "value_and_grad", "jacfwd", "jacrev", "hessian"])
+def test_a_repeated_argument_is_refused_with_the_class_of_jax(method):
+    for lib in (jax, fgrad):
+        with pytest.raises(TypeError):
+            getattr(lib, method)(lambda x, y: x * y, argnums=(1, -1))(2.0, 3.0)
+    with pytest.raises(errors.PositionError, match="names an argument twice"):
+        fgrad.grad(lambda x, y: x * y, argnums=(1, -1))(2.0, 3.0)

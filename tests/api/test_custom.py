@@ -632,3 +632,43 @@ def test_a_backward_rule_may_not_give_an_imaginary_cotangent_of_a_real_number(cu
     f.defvjp(lambda x: (2 * x, None), lambda _, g: (3j,))
     with pytest.raises(errors.RuleTypeError):
         fgrad.grad(f)(1.0)
+
+
+def _shifted(symbolic_zeros):
+    """Twice its argument; its rule adds 5 to the cotangent."""
+
+    @jax.custom_vjp
+    def shifted(x):
+        return 2 * x
+
+    def bwd(_, ct):
+        return (5.0 if type(ct) is jax.custom_derivatives.SymbolicZero else ct + 5.0,)
+
+    fwd = (lambda x: (2 * x.value, None)) if symbolic_zeros else lambda x: (2 * x, None)
+    shifted.defvjp(fwd, bwd, symbolic_zeros=symbolic_zeros)
+    return shifted
+
+
+_cut = jax.custom_vjp(lambda x: 3 * x)
+_cut.defvjp(lambda x: (3 * x, None), lambda _, ct: (None,))
+
+
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda f, x: _cut(f(x)),
+        lambda f, x: jnp.sin(_cut(jnp.sin(f(x)) * x)) + x,
+        lambda f, x: _cut(f(x)) + f(x) * x,
+        lambda f, x: jax.lax.scan(lambda c, _: (_cut(f(c)), None), x, None, length=2)[0] + x,
+        lambda f, x: jax.lax.cond(x > 0, lambda x: _cut(f(x)), lambda x: x, x),
+        lambda f, x: jax.lax.stop_gradient(f(x)) + x,
+        lambda f, x: _cut(jnp.round(f(x)) * x) + x,
+        lambda f, x: (f(x), _cut(x))[1] + x,
+    ],
+)
+def test_a_rule_is_called_with_zeros_where_another_rule_gives_none(use, symbolic_zeros):
+    f = _shifted(symbolic_zeros)
+    wanted = jax.grad(lambda x: use(f, x))(1.5)
+    for wrap in (lambda g: g, jax.jit, fgrad.jit):
+        same(wrap(fgrad.grad(lambda x: use(f, x)))(1.5), wanted)

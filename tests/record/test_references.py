@@ -540,6 +540,11 @@ def test_a_backward_rule_writes_a_reference(f, wrap):
     same(wrap(lambda x: pulled_back_twice(fgrad, x))(x), jax.jit(lambda x: pulled_back_twice(jax, x))(x))
 
 
+def test_a_graph_with_a_reference_from_outside_is_shown():
+    ref = jax.new_ref(jnp.zeros((3, 3)))
+    assert "Ref{float32[3,3]} = const a reference" in str(fgrad.make_graph(lambda x: added_in_jit(x, ref))(jnp.ones(3)))
+
+
 @jax.custom_vjp
 def counted(x, count):
     return jnp.sin(x)
@@ -637,9 +642,10 @@ def created_in_vmap(x):
     return jax.vmap(created_here)(x).sum()
 
 
-#: JAX has no derivative where a jitted function or a branch creates the reference; in a loop it creates only one
+#: JAX has no derivative where a jitted function, a branch or, from 0.12 on, a ``checkpoint`` creates the reference; in
+#: a loop it creates only one
 OWN = [
-    (created_here, created_here), (created_in_jit, created_here), (created_in_remat, created_in_remat),
+    (created_here, created_here), (created_in_jit, created_here), (created_in_remat, created_here),
     (created_in_loop, created_in_python_loop), (created_in_branch, created_in_python_branch),
     (created_before_loop, created_before_loop), (created_in_vmap, created_in_vmap),
     (created_for_a_constant, created_for_a_constant),
@@ -653,3 +659,40 @@ def test_a_backward_rule_uses_a_reference_that_was_created_in_the_function(f, sa
     expected = jax.jit(jax.value_and_grad(same_for_jax))(x)
     same(wrap(fgrad.value_and_grad(f))(x), expected)
     same(wrap(fgrad.value_and_grad(fgrad.jit(f)))(x), expected)
+
+
+def _counts(x, ref):
+    ref[...] += 1
+    return x * 2.0
+
+
+def _counts_otherwise(x, ref):
+    ref[...] += 10
+    return x * 2.0 + 0 * ref[...], x
+
+
+@pytest.mark.parametrize("jit", [None, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize("forward", ["calls the function", "writes otherwise"])
+def test_of_a_function_and_its_forward_rule_one_runs(forward, symbolic_zeros, jit):
+    def run(lib, jit):
+        f = jax.custom_vjp(_counts)
+
+        def fwd(x, ref):
+            x = x.value if symbolic_zeros else x
+            ref = ref.value if symbolic_zeros else ref
+            return (f(x, ref), x) if forward == "calls the function" else _counts_otherwise(x, ref)
+
+        f.defvjp(fwd, lambda x, ct: (ct * x, None), symbolic_zeros=symbolic_zeros)
+        ref = jax.new_ref(jnp.zeros(()))
+
+        def h(x):
+            return f(f(x, ref), ref) + f(jnp.float32(3.0), ref) + f(lax.stop_gradient(x), ref)
+
+        found = []
+        for g in (h, lib.grad(h), lib.grad(lambda x: lib.grad(h)(x) * x)):
+            found += [(jit or (lambda g: g))(g)(jnp.float32(2.0)), ref[...]]
+        y, pull = lib.vjp(h, jnp.float32(2.0))
+        return [*found, y, pull(jnp.float32(1.0)), pull(jnp.float32(1.0)), ref[...]]
+
+    same(run(fgrad, jit), run(jax, jit and jax.jit))

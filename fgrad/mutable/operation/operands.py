@@ -53,8 +53,7 @@ def _truncated(x: Any, new: np.dtype[Any]) -> Any:
     wide = np.dtype(np.int32 if new.itemsize < 4 or new == np.int32 else np.int64)
     least = int(np.iinfo(wide).min)
     fits = lax.ge(x, lax.full_like(x, least)) & lax.lt(x, lax.full_like(x, -least))
-    wide_values = lax.convert_element_type(x, wide)
-    return lax.convert_element_type(lax.select(fits, wide_values, lax.full_like(wide_values, least)), new)
+    return lax.convert_element_type(lax.convert_element_type(lax.select(fits, x, lax.full_like(x, least)), wide), new)
 
 
 def check_cast(result: Dtype, into: Dtype) -> None:

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from flax import nnx
+from flax.linen import fp8_ops
 
 from tests.real.jax.compare import compare
 
@@ -44,3 +45,39 @@ def test_modules_of_nnx():
     graph, params, rest = nnx.split(net, nnx.Param, ...)
     x = jnp.arange(6.0).reshape(2, 3)
     compare(lambda lib: lib.grad(lambda p: jnp.sum(nnx.merge(graph, p, rest)(x) ** 2))(params))
+
+
+def test_a_loss_writes_variables_of_a_mutable_type():
+    def run(lib):
+        passed, closed_over = (nnx.Variable(jnp.float32(2.0), hijax=True) for _ in range(2))
+
+        def loss(x, variable):
+            variable[...] += jax.lax.stop_gradient(2 * x)
+            closed_over[...] = variable[...] * 3
+            return x**2 * variable[...] + closed_over[...]
+
+        gradient = lib.grad(loss)
+        found = gradient(3.0, passed), jax.jit(gradient)(4.0, passed)
+        return found, lib.grad(lambda x: x * gradient(x, passed))(5.0), passed[...], closed_over[...]
+
+    compare(run)
+
+
+def test_operations_in_8_bits():
+    net = nn.Sequential([nn.Dense(8, dot_general_cls=kind) for kind in (nn.Fp8DotGeneralOp, nn.Fp8DirectDotGeneralOp)])
+    x = jax.random.normal(jax.random.key(0), (4, 8))
+    params = net.init(jax.random.key(1), x)
+    for wrap in (lambda f: f, jax.jit):
+        compare(lambda lib, wrap=wrap: wrap(lib.grad(lambda p: jnp.sum(net.apply(p, x) ** 2)))(params))
+
+
+def test_a_type_whose_cotangents_are_combined_by_their_maximum():
+    def loss(scale, history):
+        scale, history = (jax.lax.convert_element_type(v, fp8_ops.fp32_max_grad) for v in (scale, history))
+
+        def body(x, _):
+            return fp8_ops.in_qdq(jnp.float32, jnp.float8_e4m3fn, x, scale, history), None
+
+        return jax.lax.scan(body, jnp.array([2.0]), None, length=3)[0][0]
+
+    compare(lambda lib: lib.grad(loss, (0, 1))(jnp.ones(1), jnp.zeros(3)))
