@@ -106,9 +106,9 @@ _LATE = {
         f"fgrad.mutable.explain.{name}": name
         for name in "audit draw graph_of hook_schedule nonfinite residuals views watch why_no_grad".split()  # noqa: SIM905
     },
-    "fgrad.torch": "_C _utils accelerator amp backends compiler cpu cuda distributed distributions fft func functional "
-    "futures jit library linalg masked multiprocessing nn optim overrides profiler quasirandom random serialization "
-    "signal special testing utils",
+    "fgrad.torch": "_C __future__ _utils accelerator amp backends compiler cpu cuda distributed distributions fft func "
+    "functional futures jit library linalg masked multiprocessing nn optim overrides profiler quasirandom random "
+    "serialization signal special testing utils",
     "fgrad.torch.amp": "GradScaler autocast",
     "fgrad.torch.amp.settings": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
     "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled "
@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from fgrad.mutable.explain.why_no_grad import why_no_grad as why_no_grad
     from fgrad.torch import (
         _C as _C,
+        __future__ as __future__,
         _utils as _utils,
         accelerator as accelerator,
         amp as amp,

@@ -463,3 +463,22 @@ def pickled_parameters_keep_their_attributes(torch: Any, tell: Story) -> None:
     parameter.note = "kept"
     copied = pickle.loads(pickle.dumps(parameter))
     tell(type(copied).__name__, copied.note, copied.requires_grad, copied.tolist())
+
+
+@scenario
+def parameters_overwritten_on_conversion(torch: Any, tell: Story) -> None:
+    future, module = torch.__future__, torch.nn.Linear(2, 1)
+    module(torch.ones(1, 2)).sum().backward()
+    weight = module.weight
+    for overwrites in (True, False):
+        future.set_overwrite_module_params_on_conversion(overwrites)
+        before = module.weight
+        module.double() if overwrites else module.float()
+        tell(future.get_overwrite_module_params_on_conversion(), module.weight is before, str(weight.dtype))
+        tell(str(module.weight.dtype), module.weight.grad, module.weight.is_leaf, weight.grad is not None)
+    tell(future.get_swap_module_params_on_conversion())
+
+
+def test_parameters_are_not_swapped():
+    with pytest.raises(NotImplementedError, match="does not swap tensors"):
+        fgrad.torch.__future__.set_swap_module_params_on_conversion(True)
