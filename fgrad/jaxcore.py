@@ -48,7 +48,6 @@ __all__ = [
     "current_scope",
     "current_trace",
     "exported_primitives",
-    "extended_rules",
     "is_array",
     "is_evaluating",
     "is_closed_jaxpr",
@@ -74,7 +73,6 @@ __all__ = [
     "staged_number",
     "restoring_trace",
     "strong",
-    "symbolic_zero",
     "tangent_dtype",
     "traced_shard_map",
     "typeof",
@@ -82,8 +80,6 @@ __all__ = [
     "when_mapped",
     "with_x64",
     "wrapped_function",
-    "zero_tangent",
-    "zeros_of",
 ]
 
 # print_saved_residuals, profiles and the names of compiled operations show the user's lines, not ours
@@ -559,21 +555,6 @@ def _is_inexact(dtype: Any) -> bool:
     return dtypes.issubdtype(dtype, jax.numpy.inexact)
 
 
-def extended_rules(type: ShapedArray) -> Any:
-    """The rules of an extended dtype, among them ``zero`` and ``add`` of tangents; None for any other dtype."""
-    return type.dtype._rules if dtypes.issubdtype(type.dtype, dtypes.extended) else None
-
-
-def zeros_of(type: ShapedArray) -> Any:
-    """Zeros of a type that has tangents."""
-    rules = extended_rules(type)
-    return (
-        jax.lax.full(type.shape, 0, type.dtype)
-        if rules is None
-        else jax.lax.broadcast(rules.zero(type.dtype), type.shape)
-    )
-
-
 def strong(type: ShapedArray) -> ShapedArray:
     """``type`` as a strong type."""
     return type.update(weak_type=False) if type.weak_type else type
@@ -602,14 +583,3 @@ def bind_remat(
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )
-
-
-def symbolic_zero(type: ShapedArray) -> Any:
-    """JAX's symbolic zero tangent or cotangent for a value of this type."""
-    return jax.custom_derivatives.SymbolicZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
-
-
-def zero_tangent(value: Any) -> Any:
-    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros if it is not inexact."""
-    dtype = tangent_dtype(value.dtype)
-    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else zeros_of(ShapedArray(value.shape, dtype))

@@ -1,7 +1,7 @@
 """Flattening and checking the arguments of a transformed function."""
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -331,3 +331,55 @@ def stripped(x: Any) -> Any:
     """``x`` without its weak type: (co)tangents have strong types inside a program."""
     type = typeof(x)
     return jax.lax.convert_element_type(x, type.dtype) if type.weak_type else x
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# trees of bools beside pytrees: which arguments may be saved, which derivatives are not zero
+
+
+def flags(prefix: Any, tree: Any, name: str, what: str) -> tuple[bool, ...]:
+    """A flag for each leaf of a pytree of structure ``tree``, from its prefix of bools, given as ``name`` to ``what``.
+
+    A container of the prefix may be of another type than that of the pytree, if it has as many children.
+
+    Raises:
+      MismatchError: it is no such prefix.
+    """
+    if isinstance(prefix, bool):
+        return (prefix,) * tree.num_leaves
+    children, _ = tree_util.tree_flatten(prefix, is_leaf=lambda x: x is not prefix)
+    if len(children) == 1 and children[0] is prefix:
+        raise errors.MismatchError(
+            f"{what}: {name} must be a bool or a tuple of such, got {errors.shown(prefix)} of type "
+            f"{type(prefix).__name__}."
+        )
+    node = tree.node_data()
+    if node is None:
+        raise errors.MismatchError(f"{what}: {name} is a container where there is one array. Way out: one bool there.")
+    parts = tree_util.treedef_children(tree)
+    if len(children) != len(parts):
+        raise errors.MismatchError(
+            f"{what}: {name} must have an entry for each part of the primals, {len(parts)}, and has {len(children)}."
+        )
+    if type(prefix) is dict and node[0] is dict and sorted(prefix) != list(node[1]):
+        raise errors.MismatchError(f"{what}: {name} has the keys {sorted(prefix)}, and the primals {list(node[1])}.")
+    each = [flags(p, t, f"{name}[{i}]", what) for i, (p, t) in enumerate(zip(children, parts, strict=True))]
+    return tuple([flag for part in each for flag in part])
+
+
+def as_tree(values: Sequence[bool], tree: Any) -> Any:
+    """Flags in the structure ``tree``, with tuples for containers other than tuples, lists and dicts, as in JAX."""
+    return _as_tree(iter(values), tree)
+
+
+def _as_tree(values: Iterator[bool], tree: Any) -> Any:
+    node = tree.node_data()
+    if node is None:
+        return next(values)
+    kind, keys = node
+    parts = [_as_tree(values, part) for part in tree_util.treedef_children(tree)]
+    if kind is dict:
+        return dict(zip(keys, parts, strict=True))
+    if kind is type(None):
+        return None
+    return parts if kind is list else tuple(parts)

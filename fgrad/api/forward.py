@@ -1,5 +1,6 @@
 """Forward mode: ``jvp`` and ``linearize``; and ``linear_transpose``."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import (
+    as_tree,
     check_function,
     check_reduce_axes,
+    flags,
     flattened,
     leaves,
     matching,
@@ -106,12 +109,16 @@ def _jvp_plan(graph: Graph, outputs: int, inputs: int) -> _Plan:
     return _Plan(Program.of(joint), tuple([None if k is None else m + k for k in results]), graph.out_types[:outputs])
 
 
-def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | None, ...]]:
+def pushed(
+    graph: Graph, outputs: int, inputs: int, nonzero: Sequence[bool] | None = None
+) -> tuple[Graph, tuple[int | None, ...]]:
     """The graph of values and of the tangents of the first ``outputs`` outputs, along the first ``inputs`` inputs.
+
+    Inputs not flagged in ``nonzero`` have no tangents.
 
     Also, for each of those outputs, the index of its tangent among those after the values, None for zero.
     """
-    joint = jvp_pass.jvp(graph, inexact_inputs(graph.in_types, inputs))
+    joint = jvp_pass.jvp(graph, inexact_inputs(graph.in_types, inputs, nonzero))
     m = len(graph.outputs)
     builder = Builder(joint.graph.in_types)
     outs = builder.splice(joint.graph, builder.inputs)
@@ -126,7 +133,7 @@ def pushed(graph: Graph, outputs: int, inputs: int) -> tuple[Graph, tuple[int | 
 
 
 @boundary
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> Any:
     """The value of ``fun(*primals)`` and its derivative there, as a linear function from tangents to tangents.
 
     Unlike ``jvp``, it computes what does not depend on the tangents only once for all calls of the linear function.
@@ -135,6 +142,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
       fun: takes and returns pytrees of arrays.
       primals: where to linearise it.
       has_aux: ``fun`` returns ``(output, aux)``.
+      in_nzs: which primals have tangents: a bool for each, or for parts of it, or one for all.  Those of the others are
+        zero, whatever is given.  ``jvp_fun.out_nzs`` says which outputs depend on them.
 
     Returns:
       ``(output, jvp_fun)``, or ``(output, jvp_fun, aux)``.  ``jvp_fun(*tangents)`` takes one tangent per primal.  It is
@@ -154,7 +163,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     try:
         flat = leaves(primals, "primals", "linearize")
     except errors.ReferenceArgumentError:
-        return linearize_of_references(linearize, fun, primals, has_aux)
+        return linearize_of_references(functools.partial(linearize, in_nzs=in_nzs), fun, primals, has_aux)
+    nonzero = None if in_nzs is None else flags(in_nzs, flat.tree, "in_nzs", "linearize")
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,
@@ -162,14 +172,16 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         Call(fun, "linearize", flat.tree, range(len(primals))),
     )
     program = called.recorded.cached(
-        ("linearize", called.kind, called.recorded.lines), lambda graph: linear_split(graph, *called.kind)
+        ("linearize", called.kind, called.recorded.lines, nonzero),
+        lambda graph: linear_split(graph, *called.kind, nonzero),
     )
     known = run(program.halves.known, called.recorded.values)
     count = len(known) - program.halves.num_residuals
     push = Pushforward(
-        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree
-    )
-    jvp_fun = tree_util.Partial(push, list(known[count:]))
+        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree,
+        program.wrt,
+    )  # fmt: skip
+    jvp_fun = Linearized(push, list(known[count:]))
     output, aux = called.outputs(known[:count])
     return (output, jvp_fun, aux) if has_aux else (output, jvp_fun)
 
@@ -184,16 +196,33 @@ class Pushforward:
     out_types: tuple[ShapedArray, ...]
     in_tree: Any
     out_tree: Any
+    #: the inputs whose tangents it takes
+    wrt: tuple[int, ...]
 
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         flat_tangents = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
-        live = [stripped(x) for x, t in zip(flat_tangents, self.in_types, strict=True) if is_inexact(t)]
-        outputs = run(self.graph, [*residuals, *live])
+        outputs = run(self.graph, [*residuals, *[stripped(flat_tangents[i]) for i in self.wrt]])
         leaves = [zero(t) if k is None else outputs[k] for k, t in zip(self.results, self.out_types, strict=True)]
         return tree_util.tree_unflatten(self.out_tree, leaves)
 
     def __repr__(self) -> str:
         return f"Pushforward({self.in_tree} -> {self.out_tree})"
+
+
+class Linearized(tree_util.Partial):
+    """A ``Pushforward`` with its residuals, which are its leaves as a pytree."""
+
+    func: Pushforward
+
+    @property
+    def out_nzs(self) -> Any:
+        """For each output, whether it depends on the primals: a tree of bools."""
+        return as_tree([k is not None for k in self.func.results], self.func.out_tree)
+
+
+tree_util.register_pytree_node(
+    Linearized, lambda pushed: (pushed.args, pushed.func), lambda push, args: Linearized(push, *args)
+)
 
 
 @frozen(eq=False)
@@ -204,16 +233,21 @@ class LinearSplit:
     results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
+    wrt: tuple[int, ...]
 
 
-def linear_split(graph: Graph, outputs: int, inputs: int) -> LinearSplit:
-    """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves."""
-    joint, results = pushed(graph, outputs, inputs)
+def linear_split(graph: Graph, outputs: int, inputs: int, nonzero: Sequence[bool] | None = None) -> LinearSplit:
+    """The forward mode of the first ``outputs`` outputs along the first ``inputs`` inputs, in two halves.
+
+    Inputs not flagged in ``nonzero`` have no tangents.
+    """
+    joint, results = pushed(graph, outputs, inputs, nonzero)
     m = len(graph.outputs)
     halves = partition(
         joint, range(len(graph.in_types), len(joint.in_types)), [k >= m for k in range(len(joint.outputs))]
     )
-    return LinearSplit(halves, results, graph.in_types[:inputs], graph.out_types[:outputs])
+    wrt = tuple(inexact_inputs(graph.in_types, inputs, nonzero))
+    return LinearSplit(halves, results, graph.in_types[:inputs], graph.out_types[:outputs], wrt)
 
 
 @boundary

@@ -10,7 +10,7 @@ from attrs import define, frozen
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import matching, path_of, sole_cotangent, stripped
+from fgrad.api.arguments import as_tree, matching, path_of, sole_cotangent, stripped
 from fgrad.api.recorded import with_weakness
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import value_type
@@ -38,6 +38,8 @@ class Pullback:
     out_types: tuple[ShapedArray, ...]
     in_tree: Any
     out_tree: Any
+    #: for each output, whether it depends on the inputs
+    out_nonzero: tuple[bool, ...]
 
     def __call__(self, residuals: Sequence[Any], *cts: Any) -> Any:
         what = "the cotangent given to vjp's function"
@@ -64,14 +66,20 @@ class NotNeeded:
     """In ``VJP.args_res``, an argument that is not a residual."""
 
 
+@tree_util.register_static
+@frozen
+class NotSaveable:
+    """In ``VJP.args_res``, a residual that is to be put there before the cotangents are computed."""
+
+
 @tree_util.register_pytree_node_class
 @define(eq=False)
 class VJP:
     """The function that ``vjp`` returns: from the output's cotangent to a tuple of cotangents of the primals.
 
-    It is a pytree.  ``args_res`` has the structure of the primals, with ``NotNeeded()`` where they are not residuals;
-    ``opaque_residuals`` are the other residuals.  ``in_tree`` and ``out_tree`` are the structures of the primals and of
-    the output.
+    It is a pytree.  ``args_res`` has the structure of the primals, with ``NotNeeded()`` where they are not residuals,
+    and ``NotSaveable()`` where they are but may not be saved; ``opaque_residuals`` are the other residuals.
+    ``in_tree`` and ``out_tree`` are the structures of the primals and of the output.
 
     Source: `jax.vjp <https://docs.jax.dev/en/latest/_autosummary/jax.vjp.html>`_.
     """
@@ -83,14 +91,16 @@ class VJP:
     opaque_residuals: list[Any]
 
     @staticmethod
-    def of(pullback: Pullback, residuals: Sequence[Any], positions: Sequence[int]) -> "VJP":
+    def of(
+        pullback: Pullback, residuals: Sequence[Any], positions: Sequence[int], saveable: Sequence[bool] | None
+    ) -> "VJP":
         """``positions``: those of the residuals in the graph, in which the primals come first."""
         count = len(pullback.in_types)
         arg_positions = tuple([i if i < count else None for i in positions])
         args: list[Any] = [NotNeeded()] * count
         for i, x in zip(arg_positions, residuals, strict=True):
             if i is not None:
-                args[i] = x
+                args[i] = x if saveable is None or saveable[i] else NotSaveable()
         opaque = [x for i, x in zip(arg_positions, residuals, strict=True) if i is None]
         return VJP(pullback, arg_positions, list(tree_util.tree_unflatten(pullback.in_tree, args)), opaque)
 
@@ -103,14 +113,23 @@ class VJP:
         return self.pullback.out_tree
 
     @property
+    def out_nzs(self) -> Any:
+        """For each output, whether it depends on the primals: a tree of bools."""
+        return as_tree(self.pullback.out_nonzero, self.out_tree)
+
+    @property
     def residuals(self) -> list[Any]:
         """All residuals, in the order in which the pull-back takes them."""
-        args = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: isinstance(x, NotNeeded))
+        args = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: isinstance(x, NotNeeded | NotSaveable))
         if len(args) != len(self.pullback.in_types):
             raise errors.MismatchError(
                 f"args_res of vjp's function must have the structure of the primals, {self.in_tree}, "
                 f"and has {len(args)} leaves."
             )
+        absent = [i for i in self.arg_positions if i is not None and isinstance(args[i], NotSaveable)]
+        if absent:
+            places = tree_util.tree_unflatten(self.in_tree, range(len(args)))
+            raise errors.not_restored([path_of(places, i, "args_res") for i in absent])
         opaque = iter(self.opaque_residuals)
         return [next(opaque) if i is None else args[i] for i in self.arg_positions]
 

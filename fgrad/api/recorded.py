@@ -189,9 +189,12 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     return value, aux
 
 
-def inexact_inputs(types: Sequence[ShapedArray], count: int) -> list[int]:
-    """Which of the first ``count`` inputs have derivatives; the others are closed-over values."""
-    return [i for i in range(count) if is_inexact(types[i])]
+def inexact_inputs(types: Sequence[ShapedArray], count: int, nonzero: Sequence[bool] | None = None) -> list[int]:
+    """Which of the first ``count`` inputs have derivatives; the others are closed-over values.
+
+    Those not flagged in ``nonzero`` have none.
+    """
+    return [i for i in range(count) if is_inexact(types[i]) and (nonzero is None or nonzero[i])]
 
 
 def weak_as(builder: Builder, number: int, type: ShapedArray) -> int:

@@ -15,6 +15,7 @@ from fgrad.api.arguments import (
     argnums_tuple,
     check_function,
     check_reduce_axes,
+    flags,
     flattened,
     leaves,
     normalised,
@@ -28,6 +29,7 @@ from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
 from fgrad.graph.source import boundary
 from fgrad.jaxcore import ShapedArray, is_inexact, typeof
+from fgrad.passes.dependence import varied_from
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import Simplifier, simplify
@@ -244,7 +246,14 @@ def _describe(value: Any) -> str:
 
 
 @boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
+def vjp(
+    fun: Callable[..., Any],
+    *primals: Any,
+    has_aux: bool = False,
+    reduce_axes: Sequence[Any] = (),
+    saveable_args: Any = True,
+    in_nzs: Any = None,
+) -> Any:
     """The value of ``fun(*primals)`` and the function from output cotangents to input cotangents.
 
     Arguments:
@@ -253,6 +262,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
         which is given by ``with_refs``.
       has_aux: ``fun`` returns ``(output, aux)``.
       reduce_axes: accepted for JAX's sake; must be empty, as in JAX.
+      saveable_args: which primals may be saved for ``vjp_fun``: a bool for each, or for parts of it, or one for all.
+        In ``vjp_fun.args_res`` those that it needs and that may not be saved are ``NotSaveable()``, to be replaced.
+      in_nzs: which primals have cotangents, in the same form; those of the others are zero.  ``vjp_fun.out_nzs`` says
+        which outputs depend on them.
 
     Returns:
       ``(output, vjp_fun)``, or ``(output, vjp_fun, aux)``.  ``vjp_fun(ct)`` takes a pytree of the output's structure,
@@ -276,7 +289,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     try:
         flat = leaves(primals, "primals", "vjp")
     except errors.ReferenceArgumentError:
-        return vjp_of_references(vjp, fun, primals, has_aux)
+        of_values = functools.partial(vjp, saveable_args=saveable_args, in_nzs=in_nzs)
+        return vjp_of_references(of_values, fun, primals, has_aux)
+    saveable = None if saveable_args is True else flags(saveable_args, flat.tree, "saveable_args", "vjp")
+    nonzero = None if in_nzs is None else flags(in_nzs, flat.tree, "in_nzs", "vjp")
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,
@@ -284,14 +300,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
         Call(fun, "vjp", flat.tree, range(len(primals))),
     )
     program = called.recorded.cached(
-        ("vjp", called.kind, called.recorded.lines), lambda graph: split(graph, *called.kind)
+        ("vjp", called.kind, called.recorded.lines, nonzero), lambda graph: split(graph, *called.kind, nonzero)
     )
     known = run(program.halves.known, called.recorded.values)
     count = len(known) - program.halves.num_residuals
     pullback = Pullback(
-        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree
-    )
-    vjp_fun = VJP.of(pullback, known[count:], program.halves.known.outputs[count:])
+        program.halves.unknown, program.results, program.in_types, program.out_types, flat.tree, called.out.tree,
+        program.out_nonzero,
+    )  # fmt: skip
+    vjp_fun = VJP.of(pullback, known[count:], program.halves.known.outputs[count:], saveable)
     output, aux = called.outputs(known[:count])
     return (output, vjp_fun, aux) if has_aux else (output, vjp_fun)
 
@@ -344,17 +361,22 @@ class Split:
     """A function's graph cut for reverse mode: values and residuals first, then from cotangents to cotangents.
 
     ``results`` has, for each input, the index of its cotangent among the outputs of the second half, None for zero.
+    ``out_nonzero`` says of each output whether it depends on the inputs.
     """
 
     halves: Halves
     results: tuple[int | None, ...]
     in_types: tuple[ShapedArray, ...]
     out_types: tuple[ShapedArray, ...]
+    out_nonzero: tuple[bool, ...]
 
 
-def split(graph: Graph, outputs: int, inputs: int) -> Split:
-    """The reverse mode of the first ``outputs`` outputs in the first ``inputs`` inputs, in two halves."""
-    wrt = inexact_inputs(graph.in_types, inputs)
+def split(graph: Graph, outputs: int, inputs: int, nonzero: Sequence[bool] | None = None) -> Split:
+    """The reverse mode of the first ``outputs`` outputs in the first ``inputs`` inputs, in two halves.
+
+    Inputs not flagged in ``nonzero`` have no cotangents.
+    """
+    wrt = inexact_inputs(graph.in_types, inputs, nonzero)
     live = [k < outputs and is_inexact(t) for k, t in enumerate(graph.out_types)]
     joint = vjp_pass(graph, wrt, live)
     results: list[int | None] = [None] * inputs
@@ -362,4 +384,6 @@ def split(graph: Graph, outputs: int, inputs: int) -> Split:
         results[i] = k
     m, full = len(graph.outputs), simplify(joint.graph)
     halves = partition(full, range(len(graph.in_types), len(full.in_types)), [k >= m for k in range(len(full.outputs))])
-    return Split(halves, tuple(results), graph.in_types[:inputs], graph.out_types[:outputs])
+    varied = varied_from(graph, wrt)
+    dependent = tuple([live[k] and graph.outputs[k] in varied for k in range(outputs)])
+    return Split(halves, tuple(results), graph.in_types[:inputs], graph.out_types[:outputs], dependent)

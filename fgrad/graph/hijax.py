@@ -161,6 +161,8 @@ class _Accumulator:
 def _pulled(prim: Any, residuals: Any, ct: Any) -> Any:
     """The cotangents of the arguments, which a rule returns or adds up itself."""
     if type(prim).vjp_bwd is HiPrim.vjp_bwd:
+        if hasattr(prim, "vjp_bwd_retval_logs"):  # from JAX 0.11 on, and some rules define only that
+            return prim.vjp_bwd_retval_logs(residuals, ct)[0]
         return prim.vjp_bwd_retval(residuals, ct)
     accumulators = [_Accumulator(ShapedArray(t.shape, tangent_dtype(t.dtype))) for t in prim.in_avals_flat]
     prim.vjp_bwd(residuals, ct, *tree_util.tree_unflatten(prim.in_tree, accumulators))

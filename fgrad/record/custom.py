@@ -16,6 +16,7 @@ from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_ru
 from fgrad.graph.op import Kept, Op
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
 from fgrad.graph.source import RawSource, here
+from fgrad.graph.tangents import symbolic_zero, zero_tangent
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
@@ -25,9 +26,7 @@ from fgrad.jaxcore import (
     reset_function,
     reset_rule,
     stored_outputs,
-    symbolic_zero,
     typeof,
-    zero_tangent,
 )  # fmt: skip
 
 

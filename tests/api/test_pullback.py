@@ -1,5 +1,7 @@
 """The function that ``vjp`` returns as an object, against JAX's; forward and backward pass apart."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -49,6 +51,83 @@ def test_cotangents_are_added_to_references():
     got, expected = run(fgrad), run(jax)
     same(got[:2], expected[:2], weak=False)
     assert got[2] == expected[2]
+
+
+#: those whose ``vjp`` and ``linearize`` take flags: JAX's from 0.12 on
+FLAGGED = [fgrad, jax] if "in_nzs" in inspect.signature(jax.vjp).parameters else [fgrad]
+
+
+def parts(d, x):
+    return {"a": jnp.sin(d["u"]) * d["v"], "b": [x * 2.0, jnp.round(x), d["v"].astype(int), jnp.zeros(3)]}
+
+
+PRIMALS = {"u": 1.0, "v": jnp.float32(2.0)}, 3.0
+
+
+@pytest.mark.parametrize("of", FLAGGED, ids=lambda of: of.__name__)
+@pytest.mark.parametrize(
+    ("in_nzs", "a", "b"),
+    [
+        (None, True, True),
+        (True, True, True),
+        (False, False, False),
+        ((True, False), True, False),
+        ([False, True], False, True),
+        (((False, True), True), True, True),
+        (({"u": True, "v": False}, False), True, False),
+    ],
+)
+def test_some_primals_have_no_derivative(of, in_nzs, a, b):
+    out, pull = of.vjp(parts, *PRIMALS, in_nzs=in_nzs)
+    assert pull.out_nzs == {"a": a, "b": [b, False, False, False]}
+    _, push = of.linearize(parts, *PRIMALS, in_nzs=in_nzs)
+    assert push.out_nzs == pull.out_nzs
+    tangents = push({"u": 1.0, "v": jnp.float32(1.0)}, 1.0)
+    assert (tangents["a"] != 0, tangents["b"][0] != 0) == (a, b)
+    cotangents, of_x = pull(out)
+    assert of_x == (12.0 if b else 0.0)
+    whole = fgrad.vjp(parts, *PRIMALS)[1](out)[0]
+    u, v = (in_nzs[0] if isinstance(in_nzs, list | tuple) else in_nzs,) * 2
+    if isinstance(u, tuple):
+        u, v = u
+    elif isinstance(u, dict):
+        u, v = u["u"], u["v"]
+    assert cotangents["u"] == (0.0 if u is False else pytest.approx(whole["u"]))
+    assert cotangents["v"] == (0.0 if v is False else pytest.approx(whole["v"]))
+
+
+@pytest.mark.parametrize("of", FLAGGED, ids=lambda of: of.__name__)
+def test_primals_that_may_not_be_saved_are_put_back(of):
+    _, pull = of.vjp(lambda d, x: d["u"] * d["v"] + x, *PRIMALS, saveable_args=({"u": True, "v": False}, True))
+    names = [type(pull.args_res[0][key]).__name__ for key in "uv"]
+    assert names[1] == "NotSaveable" and type(pull.args_res[1]).__name__ == "NotNeeded"
+    again = jax.tree.unflatten(jax.tree.structure(pull), jax.tree.leaves(pull))
+    with pytest.raises(ValueError, match=r"\[0\]\['v'\]"):
+        again(1.0)
+    again.args_res[0]["v"] = jnp.float32(5.0)
+    assert again(1.0)[0]["u"] == 5.0
+
+
+@pytest.mark.parametrize("of", FLAGGED, ids=lambda of: of.__name__)
+@pytest.mark.parametrize(
+    "flags", [1, (True,), ((True, True, True), True), (True, (True,)), ({"a": True, "v": True}, True)]
+)
+def test_flags_of_another_structure_are_refused(of, flags):
+    for call in (
+        lambda: of.vjp(parts, *PRIMALS, in_nzs=flags),
+        lambda: of.vjp(parts, *PRIMALS, saveable_args=flags),
+        lambda: of.linearize(parts, *PRIMALS, in_nzs=flags),
+    ):
+        with pytest.raises(ValueError, match="in_nzs|saveable_args"):
+            call()
+
+
+def test_flags_of_primals_with_references():
+    ref = jax.new_ref(jnp.float32(2.0))
+    _, pull = fgrad.vjp(lambda r, x: r[...] * x, ref, 3.0, in_nzs=(True, False))
+    into = jax.new_ref(jnp.float32(0.0))
+    assert pull.with_refs(into, ad.GradValue())(1.0)[1] == 0.0
+    assert into[...] == 3.0
 
 
 def test_what_with_refs_refuses():
