@@ -417,13 +417,6 @@ def mismatch(path: str, expected: str, got: str, of: str) -> MismatchError:
     return MismatchError(f"{path} has the wrong type.\n  expected: {expected} (that of {of})\n  got:      {got}{hint}")
 
 
-def not_restored(paths: Sequence[str]) -> MismatchError:
-    return MismatchError(
-        f"saveable_args kept vjp from saving primals that its function needs: {', '.join(paths)}.\n"
-        "Way out: put them there before calling it."
-    )
-
-
 class GradientCheckError(AssertionError):
     """A derivative and a finite difference disagree (``fgrad.testing.check_grads``)."""
 

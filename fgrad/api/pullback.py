@@ -129,7 +129,11 @@ class VJP:
         absent = [i for i in self.arg_positions if i is not None and isinstance(args[i], NotSaveable)]
         if absent:
             places = tree_util.tree_unflatten(self.in_tree, range(len(args)))
-            raise errors.not_restored([path_of(places, i, "args_res") for i in absent])
+            raise errors.MismatchError(
+                "saveable_args kept vjp from saving primals that its function needs: "
+                f"{', '.join([path_of(places, i, 'args_res') for i in absent])}.\n"
+                "Way out: put them there before calling it."
+            )
         opaque = iter(self.opaque_residuals)
         return [next(opaque) if i is None else args[i] for i in self.arg_positions]
 
