@@ -194,7 +194,7 @@ def argmin(
 def _count_and_mask(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """The number of selected elements, and the canonical mask."""
     if mask is None:
-        return sum(ops.ones(input.shape, dtype=int64), dim, keepdim=keepdim), None
+        return sum(input.new_ones(input.shape, dtype=int64), dim, keepdim=keepdim), None
     mask = _canonical(input, mask)
     return mask.sum(dim=dim, keepdim=bool(keepdim)), mask
 

@@ -3,7 +3,8 @@
 ``python -m tests.benchmarks.networks`` prints a table of all of them, each side in a process of its own: the first
 step, the slowest later one, the first hundred together, the steady step (the median of the last twenty) and the most
 memory.  Names choose networks; ``--steps 30`` measures fewer steps.  Times are of the processor (all threads), which
-other work on the machine lengthens less than it does the wall's; ``--wall`` prints those.
+other work on the machine lengthens less than it does the wall's; ``--wall`` prints those.  ``--device cuda --wall`` runs
+both on a GPU, and ``--compile`` fgrad's step by ``torch.compile``.
 """
 
 import argparse
@@ -477,13 +478,16 @@ NETWORKS: dict[str, Callable[[Any], Step]] = {
 }
 
 
-def measured(name: str, library: str, steps: int) -> dict[str, Any]:
+def measured(name: str, library: str, options: argparse.Namespace) -> dict[str, Any]:
     """In this process: the seconds of each step, of the processor and of the wall, and the most memory in MB."""
     torch: Any = __import__(library, fromlist=["nn"])
     torch.manual_seed(0)
+    torch.set_default_device(options.device)
     step = NETWORKS[name](torch)
+    if options.compile and library != "torch":
+        step = torch.compile(step)
     times, walls = [], []
-    for _ in range(steps):
+    for _ in range(options.steps):
         cpu, wall = time.process_time(), time.perf_counter()
         step().item()
         times.append(time.process_time() - cpu)
@@ -491,9 +495,9 @@ def measured(name: str, library: str, steps: int) -> dict[str, Any]:
     return {"cpu": times, "wall": walls, "memory": peak_memory()}
 
 
-def in_process(name: str, library: str, steps: int) -> dict[str, Any]:
+def in_process(name: str, library: str, options: Sequence[str]) -> dict[str, Any]:
     """The same in a process of its own."""
-    command = [sys.executable, "-m", "tests.benchmarks.networks", "--measure", library, "--steps", str(steps), name]
+    command = [sys.executable, "-m", "tests.benchmarks.networks", *options, "--measure", library, name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -507,14 +511,14 @@ def import_of_jax() -> float:
     return float(done.stdout)
 
 
-def rows(names: Sequence[str], steps: int = 100, clock: str = "wall") -> Iterator[Row]:
+def rows(names: Sequence[str], clock: str = "wall", options: Sequence[str] = ()) -> Iterator[Row]:
     """Five figures of each network, and the median of their steady steps."""
     steady = []
     imported = import_of_jax()
     # as the installer has done for PyTorch
     compileall.compile_dir(ROOT / "fgrad", quiet=1)
     for name in names:
-        ours, theirs = (in_process(name, library, steps) for library in ("fgrad.torch", "torch"))
+        ours, theirs = (in_process(name, library, options) for library in ("fgrad.torch", "torch"))
         a, b = ours[clock], theirs[clock]
         median, their_median = (statistics.median(times[-20:]) for times in (a, b))
         slowest = max(a[1:])
@@ -528,7 +532,7 @@ def rows(names: Sequence[str], steps: int = 100, clock: str = "wall") -> Iterato
             max(5.0, round(0.3 / median, 1)),
             f"{_time(slowest)} / {_time(median)}",
         )
-        yield _row(f"{name}: first {steps} steps", sum(a), sum(b), 2.0)
+        yield _row(f"{name}: first {len(a)} steps", sum(a), sum(b), 2.0)
         yield _row(f"{name}: steady step", median, their_median, 6.0)
         detail = f"{ours['memory']:.0f} - {imported:.0f} / {theirs['memory']:.0f} MB"
         memory = (ours["memory"] - imported) / theirs["memory"]
@@ -549,12 +553,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--measure", metavar="LIBRARY", help="measure one network in this process")
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measured(options.names[0], options.measure, options.steps)))
+        print(json.dumps(measured(options.names[0], options.measure, options)))
         return
-    print(table(list(rows(options.names, options.steps, "wall" if options.wall else "cpu"))))
+    passed_on = ["--steps", str(options.steps), "--device", options.device, *["--compile"] * options.compile]
+    print(table(list(rows(options.names, "wall" if options.wall else "cpu", passed_on))))
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     root = math.sqrt(abs(factor))
     if is_causal:
-        attn_mask = _additive(ops.ones(query.size(-2), key.size(-2), dtype=bool_).tril(), query)
+        attn_mask = _additive(query.new_ones(query.size(-2), key.size(-2), dtype=bool_).tril(), query)
     scores = (query * (-root if factor < 0 else root)).matmul((key * root).transpose(-2, -1))
     if attn_mask is not None:
         scores = scores + attn_mask

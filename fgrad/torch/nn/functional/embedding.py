@@ -316,7 +316,7 @@ def embedding_bag(
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
     _check_offsets(input, offsets)
     if input.dim() == 2:
-        offsets = ops.arange(0, input.numel(), input.size(1), dtype=input.dtype)
+        offsets = ops.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
         include_last_offset = False
         input = input.reshape(-1)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)

@@ -258,7 +258,7 @@ def multi_head_attention_forward(
     memory.k = _by_head("static_k", static_k, memory.k, heads, head)
     memory.v = _by_head("static_v", static_v, memory.v, heads, head)
     if add_zero_attn:
-        zeros = ops.zeros((heads, 1, head), dtype=k.dtype)
+        zeros = k.new_zeros((heads, 1, head))
         memory.append(zeros, zeros, dim=1)
     mask = memory.merged_mask(batch, num_heads)
     p = dropout_p if training else 0.0

@@ -30,12 +30,12 @@ def embedding_bag(
     recorded = modes.grad and is_tracked(weight)
     with no_grad():
         starts = offsets[:-1] if include_last_offset else offsets
-        positions = ops.arange(indices.size(0), dtype=offsets.dtype)
+        positions = ops.arange(indices.size(0), dtype=offsets.dtype, device=offsets.device)
         bag = ops.searchsorted(starts, positions, right=True) - 1
         if mode == SUM:
             # PyTorch's fast kernels for sums skip these
             fast = weight.dtype is not float64 and padding_idx is None
-            sizes = ops.zeros((starts if recorded else offsets).size(0), dtype=int64)
+            sizes = offsets.new_zeros((starts if recorded else offsets).size(0), dtype=int64)
             return output, bag.new_empty(0) if fast else bag, sizes, sizes.clone()
         counted = ops.ones_like(indices) if padding_idx is None else (indices != padding_idx).to(indices.dtype)
         sizes = ops.zeros_like(starts).index_add(0, bag, counted.to(starts.dtype))
@@ -51,7 +51,8 @@ def _largest(weight: Any, indices: Any, bag: Any, counted: Any, output: Any) -> 
         return ops.zeros_like(output, dtype=indices.dtype)
     rows = weight[indices]
     fits = (rows == output[bag]) & (counted != 0).unsqueeze(1)
-    positions = ops.arange(count).unsqueeze(1).expand_as(rows).masked_fill(~fits, count)
-    first = ops.full(tuple(output.shape), count).scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), positions, "amin")
+    positions = ops.arange(count, device=rows.device).unsqueeze(1).expand_as(rows).masked_fill(~fits, count)
+    first = output.new_full(tuple(output.shape), count, dtype=int64)
+    first = first.scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), positions, "amin")
     row_indices = indices[first.clamp(max=count - 1)]
     return row_indices.masked_fill(first == count, 0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import devices, dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
@@ -24,6 +24,11 @@ def tensor_from_array(array: np.ndarray, dtype: Dtype, device: Any = None, requi
     tensor = new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array)))
     placed(tensor, device)
     return requiring_grad(tensor) if requires_grad else tensor
+
+
+def tensor_beside(like: Tensor, array: np.ndarray, dtype: Dtype) -> Tensor:
+    """A new tensor with the elements of a NumPy array, on the device of another tensor."""
+    return to_device_of(like, new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array))))
 
 
 def elements_of(value: Any, dtype: Dtype) -> np.ndarray:

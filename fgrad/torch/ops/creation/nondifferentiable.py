@@ -15,7 +15,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 
 
 def underived(name: str, node: str, *operands: str, results: int = 1) -> Operation:
@@ -35,4 +35,4 @@ def underived(name: str, node: str, *operands: str, results: int = 1) -> Operati
 
 def given_by(operation: Operation, operands: Sequence[Tensor], *values: np.ndarray, dtype: Dtype) -> Any:
     """Arrays as the results of an operation made by ``underived``."""
-    return apply(operation, (*operands, *[tensor_from_array(value, dtype) for value in values]))
+    return apply(operation, (*operands, *[tensor_beside(operands[0], value, dtype) for value in values]))

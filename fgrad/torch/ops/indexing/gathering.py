@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, int32, int64
 from fgrad.mutable.values.evaluation import counted, dynamic
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.elementwise.arithmetic import remainder
 from fgrad.torch.ops.indexing.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
 from fgrad.torch.ops.table.broadcasting import check_broadcast
@@ -269,7 +269,7 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     if as_tuple:
         return unbind(nonzero(unsqueeze(input, 0) if not input._type.shape else input), 1)
     coordinates = np.argwhere(counted(input._value(), dynamic("nonzero")))
-    tensor = tensor_from_array(coordinates, int64)
+    tensor = tensor_beside(input, coordinates, int64)
     # PyTorch writes one axis after the other
     laid_out(tensor, (1, len(coordinates)))
     return tensor if out is None else write_outputs("nonzero", None, (input,), tensor, out)

@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.values.evaluation import concrete, is_abstract
 from fgrad.torch import return_types
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,
@@ -100,7 +100,7 @@ def _failing_minors(input: Tensor, factor: Tensor, info: Tensor, upper: bool) ->
             # where rounding decides, the factorisation may have failed where this one did not
             otherwise = len(matrices[i]) if np.isnan(factors[i]).any() else 0
             codes[i] = _failing_minor(matrices[i]) or otherwise
-    return tensor_from_array(codes, dtypes.int32)
+    return tensor_beside(info, codes, dtypes.int32)
 
 
 @linalg(autocast="fp32")

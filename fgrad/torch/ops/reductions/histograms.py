@@ -10,7 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.copying import elements
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.table.kinds import check_kinds, check_wide
 from fgrad.torch.ops.table.table import Array, composite
@@ -40,7 +40,7 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     check_kinds("histogram_cpu", "f", values)
     low, high = _range_of(values, min, max, "torch.histc", 1)
     check_storage((bins + 1,), input._type.dtype.itemsize)
-    return tensor_from_array(_binned(values, bins, low, high, None), input._type.dtype)
+    return tensor_beside(input, _binned(values, bins, low, high, None), input._type.dtype)
 
 
 def _binned(values: np.ndarray, bins: int, low: float, high: float, weight: np.ndarray | None) -> np.ndarray:
@@ -177,7 +177,7 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
     operation = _COUNTED["tensors" if isinstance(bins_of_axes[0], Tensor) else "cts", len(operands)]
     hist = given_by(operation, operands, counts, dtype=dtype)
     edge_tensors = [
-        tensor_from_array(axis_edges, dtype)
+        tensor_beside(input, axis_edges, dtype)
         if isinstance(axis_bins, Tensor)
         else given_by(_EDGES[len(operands) - 1], operands, axis_edges, dtype=dtype)
         for axis_bins, axis_edges in zip(bins_of_axes, edges, strict=True)

@@ -14,7 +14,7 @@ from fgrad.torch import return_types
 from fgrad.torch.ops.creation.combinations import lerp
 from fgrad.torch.ops.creation.copying import as_first
 from fgrad.torch.ops.creation.creation import full_like
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.bitwise import logical_not
 from fgrad.torch.ops.elementwise.comparison import isnan
@@ -297,7 +297,7 @@ def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolati
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
-        q = tensor_from_array(np.asarray(q), input._type.dtype if input._type.inexact else dtypes.float32)
+        q = tensor_beside(input, np.asarray(q), input._type.dtype if input._type.inexact else dtypes.float32)
     if not input._type.numel:
         raise RuntimeError("quantile() input tensor must be non-empty")
     if len(q._type.shape) > 1:
@@ -384,7 +384,7 @@ _UNIQUE_CONSECUTIVE = underived("unique_consecutive", "UniqueConsecutiveBackward
 
 def _unique_results(operation: Operation, input: Tensor, unique: np.ndarray, inverse: Any, counts: Any) -> Any:
     results = [given_by(operation, (input,), unique, dtype=input._type.dtype)]
-    results += [tensor_from_array(np.asarray(x), dtypes.int64) for x in (inverse, counts) if x is not None]
+    results += [tensor_beside(input, np.asarray(x), dtypes.int64) for x in (inverse, counts) if x is not None]
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -15,7 +15,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import is_half
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch.ops.creation.copying import elements
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.linalg.products import matmul
@@ -309,7 +309,7 @@ def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     check_storage((max(int(values.max()) + 1 if values.size else 0, minlength),), dtypes.int64.itemsize)
     if weights is None:
-        return tensor_from_array(np.bincount(values, minlength=minlength), dtypes.int64)
+        return tensor_beside(input, np.bincount(values, minlength=minlength), dtypes.int64)
     if weights._type.shape != input._type.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     dtype = weights._type.dtype if weights._type.dtype in (dtypes.float32, dtypes.float64) else dtypes.float64

@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace, make
 from fgrad.torch.ops.creation.copying import suggested_format
-from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.table.table import TABLE, composite
 from fgrad.torch.ops.views.splitting import checked_strided
 from fgrad.torch.ops.views.views import wrap_dim
@@ -161,7 +161,7 @@ def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Calla
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     columns = [concrete(x._value()).ravel().tolist() for x in (self, *others)]
     results = [function(*row) for row in zip(*columns, strict=True)]
-    values = tensor_from_array(np.asarray(results), self._type.dtype)._value()
+    values = tensor_beside(self, np.asarray(results), self._type.dtype)._value()
     self._write(values.reshape(self._type.shape))
     return self
 

@@ -161,7 +161,7 @@ def _circular(input: Tensor, pad: Pairs) -> Tensor:
         if size + low + high < 0:
             raise RuntimeError("Negative padding value is resulting in an empty dimension")
         sizes.append(size + low + high)
-    result = empty(sizes, dtype=input.dtype)
+    result = empty(sizes, dtype=input.dtype, device=input.device)
     target, source = result, input
     for i in range(dims):
         low, high = pad[2 * i : 2 * i + 2]

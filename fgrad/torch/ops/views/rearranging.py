@@ -13,7 +13,7 @@ from fgrad.mutable.types.formats import contiguous_format
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.ops.creation.copying import clone, laid_out
-from fgrad.torch.ops.creation.making import sizes_of, tensor_from_array
+from fgrad.torch.ops.creation.making import sizes_of, tensor_beside
 from fgrad.torch.ops.indexing.gathering import index_select, masked_select
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -62,7 +62,7 @@ def _interleaved_indices(repeats: Tensor) -> Tensor:
     counts = concrete(repeats._value())
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
-    return tensor_from_array(np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
+    return tensor_beside(repeats, np.repeat(np.arange(len(counts)), counts), repeats._type.dtype)
 
 
 _REPEAT_INTERLEAVE = (
@@ -243,6 +243,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return tensor_from_array(np.zeros(0), input._type.dtype)
-    mask = tensor_from_array(ordered_mask(input._type.numel, r, with_replacement), dtypes.bool_)
+        return tensor_beside(input, np.zeros(0), input._type.dtype)
+    mask = tensor_beside(input, ordered_mask(input._type.numel, r, with_replacement), dtypes.bool_)
     return stack([masked_select(grid, mask) for grid in meshgrid(*[input] * r, indexing="ij")], 1)
