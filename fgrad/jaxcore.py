@@ -48,6 +48,7 @@ __all__ = [
     "current_scope",
     "current_trace",
     "exported_primitives",
+    "extended_rules",
     "is_array",
     "is_evaluating",
     "is_closed_jaxpr",
@@ -69,17 +70,18 @@ __all__ = [
     "set_trace",
     "stored_outputs",
     "reset_function",
-    "as_passed_on",
     "staged_number",
     "restoring_trace",
     "strong",
+    "symbolic_zero",
     "tangent_dtype",
-    "traced_shard_map",
     "typeof",
     "varying_axes",
     "when_mapped",
     "with_x64",
     "wrapped_function",
+    "zero_tangent",
+    "zeros_of",
 ]
 
 # print_saved_residuals, profiles and the names of compiled operations show the user's lines, not ours
@@ -523,26 +525,6 @@ def stored_outputs(rule: Any) -> Callable[[], None]:
     return write
 
 
-def as_passed_on(value: Any) -> Any:
-    """A known value as JAX passes it on: a number with its dtype, an array with its current elements."""
-    if isinstance(value, jax.Array | jax.ref.Ref):
-        return value
-    value = np.array(value) if isinstance(value, np.ndarray) else value
-    _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())
-    return out.val if is_literal(out) else consts[0]
-
-
-def traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
-    """The jaxpr of a ``shard_map`` call, and its results in the form that JAX expects, to be updated."""
-    results: list[Any] = []
-
-    def call(*xs: Any) -> list[Any]:
-        results.append(current_trace().process_shard_map(primitive, fun, xs, **params))
-        return list(results[0])
-
-    return jax.make_jaxpr(call)(*map(typeof, args)), results[0]
-
-
 def is_inexact(type: ShapedArray) -> bool:
     """Whether values of this type have tangents: floating point, complex, or of an extended dtype that says so."""
     return _is_inexact(type.dtype)
@@ -553,6 +535,21 @@ def _is_inexact(dtype: Any) -> bool:
     if dtypes.issubdtype(dtype, dtypes.extended):
         return ShapedArray((), dtype).to_tangent_aval().dtype != dtypes.float0
     return dtypes.issubdtype(dtype, jax.numpy.inexact)
+
+
+def extended_rules(type: ShapedArray) -> Any:
+    """The rules of an extended dtype, among them ``zero`` and ``add`` of tangents; None for any other dtype."""
+    return type.dtype._rules if dtypes.issubdtype(type.dtype, dtypes.extended) else None
+
+
+def zeros_of(type: ShapedArray) -> Any:
+    """Zeros of a type that has tangents."""
+    rules = extended_rules(type)
+    return (
+        jax.lax.full(type.shape, 0, type.dtype)
+        if rules is None
+        else jax.lax.broadcast(rules.zero(type.dtype), type.shape)
+    )
 
 
 def strong(type: ShapedArray) -> ShapedArray:
@@ -583,3 +580,14 @@ def bind_remat(
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )
+
+
+def symbolic_zero(type: ShapedArray) -> Any:
+    """JAX's symbolic zero tangent or cotangent for a value of this type."""
+    return jax.custom_derivatives.SymbolicZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
+
+
+def zero_tangent(value: Any) -> Any:
+    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros if it is not inexact."""
+    dtype = tangent_dtype(value.dtype)
+    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else zeros_of(ShapedArray(value.shape, dtype))

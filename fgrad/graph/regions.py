@@ -18,8 +18,7 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
-from fgrad.graph.tangents import zero_tangent
-from fgrad.jaxcore import ShapedArray, bind_remat, is_inexact, strong, varying_axes
+from fgrad.jaxcore import ShapedArray, bind_remat, is_inexact, strong, varying_axes, zero_tangent
 
 
 class Scan(Region):

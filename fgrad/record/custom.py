@@ -16,18 +16,20 @@ from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_ru
 from fgrad.graph.op import Kept, Op
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
 from fgrad.graph.source import RawSource, here
-from fgrad.graph.tangents import symbolic_zero, zero_tangent
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
-    as_passed_on,
+    closed_parts,
     is_inexact,
+    is_literal,
     is_reference,
     reset_function,
     reset_rule,
     stored_outputs,
+    symbolic_zero,
     typeof,
-)  # fmt: skip
+    zero_tangent,
+)
 
 
 class Recording(Protocol):
@@ -146,7 +148,7 @@ def custom_vjp_call(
     def make(graph: Graph, outs: Sequence[Any], live: Sequence[bool] | None) -> VjpRule:
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
-        known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else as_passed_on(x) for x in outs]
+        known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else _as_passed_on(x) for x in outs]
         cotangents = None if live is None else live[n:]
         label, write = _label(fun), stored_outputs(fwd)
         return vjp_rule(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references)
@@ -177,3 +179,12 @@ def _lead(graph: Graph, lifted: int) -> Graph:
         [*graph.in_types[len(graph.in_types) - lifted :], *graph.in_types[: len(graph.in_types) - lifted]]
     )
     return builder.finish(builder.splice(graph, [*builder.inputs[lifted:], *builder.inputs[:lifted]]))
+
+
+def _as_passed_on(value: Any) -> Any:
+    """A known value as JAX passes it on: a number with its dtype, an array with its current elements."""
+    if isinstance(value, jax.Array | jax.ref.Ref):
+        return value
+    value = np.array(value) if isinstance(value, np.ndarray) else value
+    _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())
+    return out.val if is_literal(out) else consts[0]

@@ -46,7 +46,6 @@ from fgrad.jaxcore import (
     is_reference,
     name_of,
     set_trace,
-    traced_shard_map,
     typeof,
 )  # fmt: skip
 from fgrad.record import refusals
@@ -396,7 +395,7 @@ class Recording(TakesGraphs):
         return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
-        jaxpr, results = traced_shard_map(primitive, fun, args, params)
+        jaxpr, results = _traced_shard_map(primitive, fun, args, params)
         graph = from_jaxpr(jaxpr)
         # the function may close over values that are being recorded; they are the graph's constants
         if self.records([*args, *(const.value for const in graph.consts)]):
@@ -470,3 +469,14 @@ class Recording(TakesGraphs):
 
     def concrete(self, number: int) -> Any:
         return None
+
+
+def _traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+    """The jaxpr of a ``shard_map`` call, and its results in the form that JAX expects, to be updated."""
+    results: list[Any] = []
+
+    def call(*xs: Any) -> list[Any]:
+        results.append(current_trace().process_shard_map(primitive, fun, xs, **params))
+        return list(results[0])
+
+    return jax.make_jaxpr(call)(*map(typeof, args)), results[0]

@@ -3,8 +3,8 @@
 ``python -m tests.benchmarks.networks`` prints a table of all of them, each side in a process of its own: the first
 step, the slowest later one, the first hundred together, the steady step (the median of the last twenty) and the most
 memory.  Names choose networks; ``--steps 30`` measures fewer steps.  Times are of the processor (all threads), which
-other work on the machine lengthens less than it does the wall's; ``--wall`` prints those.  ``--device cuda --wall`` runs
-both on a GPU, and ``--compile`` fgrad's step by ``torch.compile``.
+other work on the machine lengthens less than it does the wall's; ``--wall`` prints those.  ``--device cuda --wall``
+runs both on a GPU, and ``--compile`` fgrad's step by ``torch.compile``.
 """
 
 import argparse

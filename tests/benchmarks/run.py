@@ -387,6 +387,7 @@ def main() -> None:
         print(measured.table(captured.rows(rounds, seconds, torch)))
         return
     rows: list[Row] = []
+    steps = ["--steps", "20"] if options.quick else []
     for measure in (
         lambda: unjitted(rounds, seconds),
         lambda: made_anew(rounds, seconds),
@@ -400,7 +401,7 @@ def main() -> None:
         lambda: reproducible(rounds, seconds),
         lambda: noting_lines(rounds, seconds),
         lambda: captured.rows(rounds, seconds, torch),
-        lambda: [] if torch is None else list(networks.rows(list(networks.NETWORKS), 20 if options.quick else 100)),
+        lambda: [] if torch is None else list(networks.rows(list(networks.NETWORKS), options=steps)),
     ):
         part = measure()
         print(measured.table(part), end="\n\n", flush=True)

@@ -63,6 +63,20 @@ def test_draws_lie_where_their_parameters_do():
         on(drawn, 1)
 
 
+def test_what_numpy_computes_lies_there():
+    x = torch.tensor([[1, 0, 2], [0, 2, 1]], device="cuda:1")
+    y = torch.tensor([[1.0, 0.0, 2.0]], device="cuda:1")
+    for computed in (
+        x.nonzero(), x.unique(), x.unique(return_counts=True)[1], torch.bincount(x[0]), torch.histc(y), y.quantile(0.5),
+        torch.histogram(y, 3)[0], torch.combinations(x[0]), y.T.repeat_interleave(x[0], 0), x.new_tensor([1, 2]),
+        F.pad(y[None], (1, 1), mode="circular"), torch.masked.var(y, 1, unbiased=False),
+        F.scaled_dot_product_attention(y[None], y[None], y[None], is_causal=True), x.new_ones(1), torch.argwhere(x),
+        F.embedding_bag(x, y.T.expand(3, 2), mode="max"), torch.unique_consecutive(x),
+        torch.linalg.cholesky_ex(y.T @ y)[1],
+    ):  # fmt: skip
+        on(computed, 1)
+
+
 def test_a_graph_is_compiled_whole(monkeypatch: pytest.MonkeyPatch):
     """On an accelerator each primitive that runs by itself is a program to be compiled, too."""
     interpreted: list[Any] = []

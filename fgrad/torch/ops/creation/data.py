@@ -14,7 +14,7 @@ from fgrad.mutable.tensor.tensor_type import tensor_type, type_of
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.values.device_of_value import CPU
+from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import as_jax
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import laid_out
@@ -214,7 +214,9 @@ def to_jax(tensor: Any) -> Any:
 def new_tensor_of(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor from data, by default of this tensor's type."""
+    """A tensor from data, by default of this tensor's type, and where this tensor is unless the data are a tensor."""
     if isinstance(data, Tensor):
         warn(_COPY_CONSTRUCTED.format("tensor.new_tensor"), UserWarning)
+    elif device is None:
+        device = place_of(self._storage.array)
     return tensor_from_data(data, dtype or self._type.dtype, device, requires_grad)
