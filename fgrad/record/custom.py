@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
+import jax.ref
 import numpy as np
 
 from fgrad.graph.graph import Builder, Graph

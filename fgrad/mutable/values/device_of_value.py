@@ -72,13 +72,13 @@ def on_cpu() -> Any:
 
 
 class Places(Protocol):
-    """A trace whose values have devices.
+    """A trace whose values have numbers and devices.
 
     Attributes:
       accelerators: the JAX devices of those values that are on accelerators, by number.
     """
 
-    accelerators: dict[int, Any]
+    accelerators: dict[Any, Any]
 
     def copy_of(self, value: Any) -> Any:
         """Another traced value with the same elements, on the CPU."""
@@ -97,7 +97,7 @@ def accelerator_of(value: Any) -> Any:
         return accelerator_of(value.array)
     if isinstance(value, Tracer):
         places = places_of(value)
-        return None if places is None else places.accelerators.get(value.number)  # type: ignore[attr-defined]
+        return None if places is None else places.accelerators.get(value.number)
     if not isinstance(value, jax.Array):
         return None
     device = min(value.devices(), key=lambda each: each.id)
