@@ -138,8 +138,6 @@ def placed(value: Any, where: Device) -> Any:
 
 def made_at(value: Any, accelerator: Any) -> Any:
     """A value that was just computed from values on an accelerator."""
-    if value.__class__ is Batched:
-        return value
     places = places_of(value) if isinstance(value, Tracer) else None
     if places is None:
         return at(value, accelerator)
@@ -151,6 +149,8 @@ def at(value: Any, accelerator: Any) -> Any:
     """A value on an accelerator, a JAX device, or on the CPU for None; traced or not."""
     if accelerator_of(value) == accelerator:
         return value
+    if value.__class__ is Batched:
+        return Batched(at(value.array, accelerator), value.level)
     elsewhere.exist = True
     if isinstance(value, Tracer):
         places = places_of(value)

@@ -33,7 +33,7 @@ from numpy import ndarray
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Reading
 from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, elsewhere, made_at, on_cpu
+from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, at, elsewhere, made_at, on_cpu
 from fgrad.seam import (
     SILENT,
     WIDE,
@@ -180,7 +180,8 @@ class Routine(Executable):
             routine = self._accelerated = _Accelerated(self.graph, on_accelerators)
         with jax.default_device(target):
             outs = routine(moved)
-        return [x if any(x is y for y in moved) else made_at(x, target) for x in outs]
+        given = set(map(id, moved))
+        return [at(x, target) if id(x) in given else made_at(x, target) for x in outs]
 
     def _here(self, values: Sequence[Any]) -> Sequence[Any]:
         if self.passed is not None:

@@ -119,11 +119,11 @@ class Execution:
         written, gradients, rest = outs
         both = (*written, *gradients, *rest)
         ordered = [both[i] for i in self._flat] if gradients else both
-        return on_the_cpu(ordered, self._outputs_on_cpu) if self._outputs_on_cpu else ordered
+        return _with_on_cpu(ordered, self._outputs_on_cpu) if self._outputs_on_cpu else ordered
 
     def returned(self, rest: Sequence[Any]) -> Sequence[Any]:
         """The group of the other outputs, each on its device."""
-        return on_the_cpu(rest, [self.rest[i] for i in self._outputs_on_cpu if i in self.rest])
+        return _with_on_cpu(rest, [self.rest[i] for i in self._outputs_on_cpu if i in self.rest])
 
     def _moved(self, others: Sequence[Any]) -> Sequence[Any]:
         """The other inputs; NumPy arrays for those on the CPU, which JAX copies to the program's device."""
@@ -170,8 +170,9 @@ class _Compiled:
     def __init__(self, function: Any, wide: bool, placement: Placement):
         self.function: Any = function
         self.call: Callable[..., Any] = with_x64 if wide else _called
-        if placement.device is not None:
-            self.call = partial(_on_device, placement.device, self.call)
+        device = placement.device
+        if device is not None:
+            self.call = partial(_on_device, device, self.call)
         self._accelerator: Any = placement.accelerator
         #: bytes, by JAX's settings and the classes of the arguments
         self._needs: dict[Any, int] = {}
@@ -208,7 +209,7 @@ def _on_device(device: Any, call: Callable[..., Any], function: Callable[..., An
         return call(function, *args)
 
 
-def on_the_cpu(values: Sequence[Any], indices: Sequence[int]) -> list[Any]:
+def _with_on_cpu(values: Sequence[Any], indices: Sequence[int]) -> list[Any]:
     """Some values, those with these indices on the CPU."""
     moved = [*values]
     for i in indices:

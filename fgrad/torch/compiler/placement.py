@@ -23,18 +23,21 @@ class Placement:
     """Where a program runs.
 
     Attributes:
-      device: the JAX device; None if there is none but the CPU.
-      accelerator: the same, if it is an accelerator.
+      accelerator: the JAX device, if it is not the CPU.
       inputs, outputs: the indices of those of a program on an accelerator that are on the CPU.
     """
 
-    device: Any = None
     accelerator: Any = None
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
 
+    @property
+    def device(self) -> Any:
+        """The JAX device; None if JAX would choose it by itself."""
+        return jax_device(CPU) if self.accelerator is None and accelerated() else self.accelerator
 
-#: of a program that runs where all arrays are
+
+#: of a program on the CPU
 HERE = Placement()
 
 
@@ -47,9 +50,7 @@ def placement_of(tape: Tape, inputs: Sequence[Any], outputs: Sequence[Any]) -> P
     if len(set(tape.accelerators.values())) > 1:
         raise NotReplayable("the function works on several accelerators")
     home = tape.home
-    if home is None:
-        return Placement(jax_device(CPU) if accelerated() else None)
-    return Placement(home, home, _on_the_cpu(inputs), _on_the_cpu(outputs))
+    return HERE if home is None else Placement(home, _on_the_cpu(inputs), _on_the_cpu(outputs))
 
 
 def _on_the_cpu(values: Sequence[Any]) -> tuple[int, ...]:

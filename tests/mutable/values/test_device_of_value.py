@@ -129,6 +129,14 @@ def test_tangents_go_along():
     np.testing.assert_array_equal(tangent.cpu().numpy(), [6.0, 6.0])
 
 
+def test_mapped_values_stay():
+    x, weights = torch.ones(4, 3, device="cuda:1"), torch.ones(3, device="cuda:1")
+    on(torch.func.vmap(lambda row: (row * weights).sum() + row.detach().clone()[0])(x), 1)
+    on(torch.func.vmap(lambda row, number: row * number, (0, None))(x, torch.tensor(2.0)), 1)
+    on(torch.func.vmap(torch.func.grad(lambda w, row: (w * row).sin().sum()), (None, 0))(weights, x), 1)
+    on(torch.compile(torch.func.vmap(lambda row: row.softmax(0) * weights))(x), 1)
+
+
 def test_operands_apart():
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
     with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cpu!"):

@@ -28,7 +28,7 @@ def tensor_from_array(array: np.ndarray, dtype: Dtype, device: Any = None, requi
 
 def tensor_beside(like: Tensor, array: np.ndarray, dtype: Dtype) -> Tensor:
     """A new tensor with the elements of a NumPy array, on the device of another tensor."""
-    return to_device_of(like, new_tensor(constant(elements_of(array, dtype)), tensor_type(dtype, np.shape(array))))
+    return to_device_of(like, tensor_from_array(array, dtype, placing.CPU))
 
 
 def elements_of(value: Any, dtype: Dtype) -> np.ndarray:
