@@ -61,7 +61,6 @@ threshold_: Callable[..., Any] = functional(ops.threshold_, dispatch=OF_TORCH)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, backward_node="HardtanhBackwardBackward0", always_saved=("self",))
-@single
 def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
     if input.dtype == np.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
