@@ -4,6 +4,7 @@ No operation draws these numbers, so they would be constants of a program.  Whet
 states of the generators.  An iterator cannot be put back, so it matters whether a function can reach one.
 """
 
+import io
 import pickle
 import random
 from collections.abc import Callable, Iterable
@@ -61,5 +62,5 @@ def _access(x: Any) -> _State | None:
 
 
 def is_iterator(x: Any) -> bool:
-    """Whether an object is used up by what reads it."""
-    return hasattr(type(x), "__next__")
+    """Whether an object is used up by what reads it; a file (so is ``no_grad``) is rather written."""
+    return hasattr(type(x), "__next__") and not isinstance(x, io.IOBase)

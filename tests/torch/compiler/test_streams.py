@@ -66,3 +66,13 @@ def test_an_explanation_draws_nothing():
     assert "can reach an iterator, iterator" in torch.compiler.explain(advancing(iterator))(torch.ones(())).breaks[0]
     assert random.getstate() == state
     assert next(iterator) == 1
+
+
+def test_a_function_under_a_mode_reaches_no_iterator():
+    @torch.no_grad()
+    def doubled(x):
+        return x * 2
+
+    compiled = torch.compile(lambda x: doubled(x) + 1)
+    assert compiled(torch.ones(())).item() == 3
+    assert [program.refused for programs in compiled._compiled.programs.values() for program in programs] == [None]
