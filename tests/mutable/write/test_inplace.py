@@ -64,4 +64,4 @@ def test_a_number_too_large_for_half_precision_is_written_as_infinity(index: Any
         return x
 
     for number, dtype in ((-1e9, "float16"), (1e39, "bfloat16"), (1e39, "float32")):
-        agree(Case(f"{number} in {dtype}", lambda torch: run(torch, number, dtype)), theirs)  # noqa: B023
+        agree(Case(f"{number} in {dtype}", lambda torch: run(torch, number, dtype)), theirs)

@@ -378,3 +378,25 @@ def test_what_ran_in_pieces_keeps_no_values():
         assert tapes and not any(tape.known for tape in tapes)
     finally:
         gc.enable()
+
+
+def test_a_parameter_that_gets_other_memory_after_a_write_runs_in_pieces():
+    def train(way):
+        w = torch.ones(2, requires_grad=True)
+        kept = {}
+
+        def step(x):
+            kept["w"] = w.data.clone()
+            with torch.no_grad():
+                w.add_(x)
+            result = (w * x).sum()
+            w.data = kept["w"]
+            return result.detach()
+
+        step = way(step)
+        return [(step(torch.full((2,), float(i))).item(), w.tolist()) for i in range(4)], step
+
+    results, compiled = train(torch.compile)
+    assert results == train(lambda f: f)[0]
+    for programs in compiled._compiled.programs.values():
+        assert all(program.breaks for program in programs)
