@@ -61,26 +61,30 @@ def _native_batch_norm(
 ) -> Any:  # fmt: skip
     of_channels = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check_batch_norm(input, of_channels, training)
-    x, mean, var, weight, bias = [None if a is None else _in_single(a) for a in (input, *of_channels.values())]
+    x, weight, bias = _in_single(input), *[None if p is None else _in_single(p) for p in (weight, bias)]
     if not training:
-        return lax.convert_element_type(_with_running(x, mean, var, weight, bias, eps), input.dtype)
-    output, *batch = normalised(x, weight, bias, (0, *range(2, x.ndim)), (1,), eps)
+        output = _with_running(x, _in_single(running_mean), _in_single(running_var), weight, bias, eps)
+        return lax.convert_element_type(output, input.dtype)
+    output, mean, variance = normalised(x, weight, bias, (0, *range(2, x.ndim)), (1,), eps)
     output = lax.convert_element_type(output, input.dtype)
     if running_mean is None:
         return output
     count = input.size // input.shape[1]
-    batch[1] = lax.mul(batch[1], lax.full_like(batch[1], count / max(count - 1, 1)))
-    share = lax.broadcast(lax.convert_element_type(momentum, mean.dtype), mean.shape)
-    rest = lax.sub(lax.full_like(share, 1), share)
-    moved = [
-        lax.add(lax.mul(rest, old), lax.mul(share, lax.reshape(new, old.shape)))
-        for old, new in zip((mean, var), batch, strict=True)
-    ]
-    return output, *[lax.convert_element_type(x, running_mean.dtype) for x in moved]
+    unbiased = lax.mul(variance, lax.full_like(variance, count / max(count - 1, 1)))
+    return output, _moved(running_mean, mean, momentum), _moved(running_var, unbiased, momentum)
 
 
 def _in_single(x: Any) -> Any:
     return lax.convert_element_type(x, np.float32) if is_half(x.dtype) else x
+
+
+def _moved(running: Any, new: Any, momentum: Any) -> Any:
+    """Running statistics, moved towards those of a batch."""
+    old = _in_single(running)
+    share = lax.broadcast(lax.convert_element_type(momentum, old.dtype), old.shape)
+    rest = lax.sub(lax.full_like(share, 1), share)
+    moved = lax.add(lax.mul(rest, old), lax.mul(share, lax.reshape(new, old.shape)))
+    return lax.convert_element_type(moved, running.dtype)
 
 
 def _with_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
