@@ -16,10 +16,11 @@ values, a pure function of those values.  State from outside is discovered as fo
 - When the function has returned, a storage that holds another value than its input has been written.  A second walk
   finds what was created: a first ``.grad``, an optimiser's state.  These are outputs.
 
-Then everything is restored: storages, counters, fields, containers, generators.  So an error in the middle leaves
-nothing behind, and capturing changes nothing.  Whoever wants the effects (a compiled call) applies them with the values
-that the program gives.  Only Python's own effects on what the walk does not see (a file, a global of another module)
-remain.  A call that turns out not to be one program can continue in pieces, with real effects (NOTE [Pieces]).
+Then everything is restored: storages, counters, fields, containers, generators, Python's random numbers.  So an error
+in the middle leaves nothing behind, and capturing changes nothing.  Whoever wants the effects (a compiled call) applies
+them with the values that the program gives.  Only Python's own effects on what the walk does not see (a file, a global
+of another module) remain.  A call that turns out not to be one program can continue in pieces, with real effects
+(NOTE [Pieces]).
 """
 
 import itertools
@@ -32,6 +33,7 @@ from attrs import define, field, frozen
 from fgrad.mutable.capture.draws import draw_graph, trial_draw
 from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.capture.streams import Streams
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.context.modes import Scope, modes
 from fgrad.mutable.tensor.lifted import lift, restore
@@ -44,6 +46,10 @@ from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
 
+DRAWN = (
+    "torch.capture: the function draws random numbers of Python or NumPy, which would be constants of the graph. Draw "
+    "them outside of the function and pass them as an argument."
+)
 UNSUPPORTED_INPUT = "torch.capture: {} cannot be captured as an input of a graph: it {}."
 
 
@@ -144,6 +150,7 @@ class Capture:
       counters: the version counters of lifted tensors, with their original values and writes.
       generators: the generators that were drawn from, or whose states were read or set.
       local_generators: those made inside, whose states are not inputs.
+      streams: the random generators of Python and NumPy, whose numbers would be constants.
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
@@ -166,6 +173,7 @@ class Capture:
     generators: dict[Any, GeneratorInput] = field(factory=dict)
     local_generators: dict[Any, GeneratorInput] = field(factory=dict)
     numbers: dict[tuple[int, Any, int | None], NumberInput] = field(factory=dict)
+    streams: Streams = field(init=False)
     symbolic: SymbolicNumbers = field(init=False)
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
@@ -186,6 +194,7 @@ class Capture:
 
     def __attrs_post_init__(self) -> None:
         self.symbolic = SymbolicNumbers(self._symbolic_input)
+        self.streams = Streams.of([x for _, x in self.snapshot.objects.values()])
 
     # -- tensors from outside ----------------------------------------------------------------------------------------
 
@@ -363,14 +372,19 @@ class Capture:
         """Call the function on traced values and return its result.
 
         Raises:
-          CaptureError: it asked for a number.
+          CaptureError: it asked for a number, or drew some of Python's or NumPy's random numbers.
         """
         self.tape.concrete_value = self._concrete
         self.tape.root_path = self._module_path
         for tensor in list(self.snapshot.tensors):
             self.lift_tensor(tensor)
         try:
-            return self.call_traced(function, *args, **kwargs)
+            result = self.call_traced(function, *args, **kwargs)
+            if self.pieces is None and self.streams.have_advanced():
+                if not self.breakable:
+                    raise self.refusal(DRAWN)
+                self.continue_in_pieces(DRAWN)
+            return result
         finally:
             if self.pieces is not None:
                 self.pieces.finish()
@@ -427,10 +441,11 @@ class Capture:
         for counter, (value, writes) in self.counters.items():
             counter.value, counter.writes = value, writes
         self.snapshot.restore()
+        self.streams.restore()
 
     def clear(self) -> None:
         """Drop all references to what was lifted: traced values, which a program keeps, lead here."""
-        self.snapshot = Snapshot()
+        self.snapshot, self.streams = Snapshot(), Streams([])
         for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
             entries.clear()
         self.symbolic_inputs.clear()

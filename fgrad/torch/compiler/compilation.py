@@ -204,7 +204,7 @@ class Compiled:
             self.warned = True
             warn(
                 f"torch.compile: {_name(self.function)}, called again with no visible change, does something else: "
-                f"{difference(old, new)}. What it depends on there (a global, a file, a random choice) is not an input "
+                f"{difference(old, new)}. What it depends on there (a file, a library's global) is not an input "
                 "of the program; pass it as an argument. The new program is used from now on."
             )
 

@@ -9,7 +9,7 @@ made inside) are ``NotReplayable``: such a call runs in pieces.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -275,6 +275,11 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     capture = step.capture
     if capture.side_effects:
         raise NotReplayable(capture.side_effects[0])
+    owners = {id(fields_of(tensor)): tensor for tensor in capture.snapshot.tensors}
+    changed = [(owners.get(id(container)), container, before) for container, before in capture.snapshot.changed()]
+    for owner, _, before in changed:
+        if owner is not None:
+            _check_fields(owner, before)
     effects = Effects(ExternalTensors(capture, arguments))
     for each in capture.storages.values():
         if each.is_written:
@@ -286,13 +291,11 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if delta:
             noted = counter.last_writes()[-delta:]
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
-    owners = {id(fields_of(tensor)): tensor for tensor in capture.snapshot.tensors}
-    for container, before in capture.snapshot.changed():
+    for owner, container, before in changed:
         if not isinstance(container, dict):
             raise NotReplayable("a list, a set or an object with slots is changed")
         if id(container) in capture.snapshot.argument_containers:
             raise NotReplayable("a dict among the arguments is changed")
-        owner = owners.get(id(container))
         if owner is not None:
             _fields(effects, owner, before)
         else:
@@ -306,14 +309,24 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     return effects
 
 
-def _fields(effects: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
-    """The fields of a tensor from outside that were set."""
-    for name in {**before, **fields_of(tensor)}:
-        value = fields_of(tensor).get(name, getattr(Tensor, name, None))
-        if name in _TRANSIENT or value is before.get(name, getattr(Tensor, name, None)):
-            continue
+def _check_fields(tensor: Tensor, before: dict[str, Any]) -> None:
+    """Raise ``NotReplayable`` if other fields of a tensor from outside were set than replayed calls set."""
+    for name, value in _set_fields(tensor, before):
         if name != "_grad" and not (name == "_requires_grad" and isinstance(value, bool)):
             raise NotReplayable(f"a tensor from outside gets another history or memory ({name})")
+
+
+def _set_fields(tensor: Tensor, before: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a tensor from outside that were set, and their values."""
+    for name in {**before, **fields_of(tensor)}:
+        value = fields_of(tensor).get(name, getattr(Tensor, name, None))
+        if name not in _TRANSIENT and value is not before.get(name, getattr(Tensor, name, None)):
+            yield name, value
+
+
+def _fields(effects: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
+    """The effects on the fields of a tensor from outside."""
+    for name, value in _set_fields(tensor, before):
         effects.fields.append((effects.external.index(tensor), name, effects.value(value)))
 
 

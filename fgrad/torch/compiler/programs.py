@@ -24,6 +24,7 @@ from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Snapshot
+from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.owned import Owner
@@ -353,7 +354,7 @@ def _recorded(
     """The program of a call, without its guards, and what the call returned; nothing is restored yet."""
     result: Any = None
     try:
-        check_hooks(capture)
+        _check_reachable(capture)
         if capture.symbolic.inputs and capture.snapshot.asks_type:
             raise NotReplayable("the function asks for the class of a number by type()")
         cut = Cut()
@@ -396,6 +397,14 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     program.generators, program.backward, program.expected = generators, backward, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
+
+
+def _check_reachable(capture: Capture) -> None:
+    """Raise ``NotReplayable`` if what the function can reach runs Python functions, or differs, at each call."""
+    check_hooks(capture)
+    for location, obj in capture.snapshot.objects.values():
+        if is_iterator(obj):
+            raise NotReplayable(f"the function can reach an iterator, {location.path}")
 
 
 def check_hooks(capture: Capture) -> None:

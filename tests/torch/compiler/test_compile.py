@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import warnings
 import weakref
 
@@ -186,11 +187,12 @@ def test_tensors_that_share_memory_are_told_apart():
 
 
 def test_what_no_guard_sees_is_checked(monkeypatch):
-    hidden = iter([1.0, 1.0, 2.0, 2.0, 2.0])
-    compiled = torch.compile(lambda x: x * next(hidden))
+    monkeypatch.setenv("HIDDEN", "1")
+    compiled = torch.compile(lambda x: x * float(os.environ["HIDDEN"]))
     assert compiled(torch.ones(1)).item() == 1
     monkeypatch.setattr(torch.compiler.config, "check_every", 3)
     assert compiled(torch.ones(1)).item() == 1
+    monkeypatch.setenv("HIDDEN", "2")
     with pytest.warns(UserWarning, match="does something else.*test_compile.py"):
         assert compiled(torch.ones(1)).item() == 2
 
