@@ -131,8 +131,11 @@ def custom_vjp_call(
 
     args = [x for i, x in enumerate(args) if i not in references]
     types = [typeof(x) for x in args]
-    own = recording.copied_references(references)
-    call, lifted = recording.inner(lambda *xs: fun.call_wrapped(*with_references(own, xs)), args, ())
+
+    def function(*xs: Any) -> Any:
+        return fun.call_wrapped(*with_references(recording.copied_references(references), xs))
+
+    call, lifted = recording.inner(function, args, ())
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:

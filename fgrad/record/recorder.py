@@ -349,8 +349,7 @@ class Recorder(Recording):
         return Deferred((key, rule), lambda: rule)
 
     def copied_references(self, references: Mapping[int, Any]) -> Mapping[int, Any]:
-        with set_trace(self.parent):
-            return {i: jax.new_ref(jax.ref.get(x)) for i, x in references.items()}
+        return {i: jax.new_ref(jax.ref.get(x)) for i, x in references.items()}
 
     def without_undifferentiated(self, args: Sequence[Any]) -> Sequence[Any]:
         traced = [i for i, x in enumerate(args) if self.records([x])]

@@ -723,6 +723,7 @@ def test_rules_in_a_loop_run_where_their_function_is_differentiated(dtype, jit):
             return f(y, *refs) + jax.jit(f)(y, *refs), f(n, *refs)
 
         def g(x):
+            jax.jit(f)(x, *refs)  # nobody reads its result, so its backward rule does not run
             return lax.scan(step, x, jnp.arange(3.0))[0]
 
         def with_a_constant(x):
@@ -736,3 +737,28 @@ def test_rules_in_a_loop_run_where_their_function_is_differentiated(dtype, jit):
         return found
 
     same(run(fgrad, jit), run(jax, jit and jax.jit))
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+def test_a_rule_writes_what_is_being_differentiated(around):
+    """This has no derivative, so a reference from outside may hold it."""
+
+    def run(lib):
+        @jax.custom_vjp
+        def f(x, ref):
+            ref[...] += x
+            return jnp.sin(x)
+
+        def fwd(x, ref):
+            ref[...] -= x
+            return jnp.sin(x), x
+
+        f.defvjp(fwd, lambda x, ct: (jnp.cos(x) * ct, None))
+        ref = jax.new_ref(jnp.float32(0.0))
+
+        def g(x):
+            return around(lambda x: f(f(x, ref), ref) * x)(x)
+
+        return g(0.7), ref[...], lib.grad(g)(0.7), ref[...]
+
+    same(run(fgrad), run(jax), weak=False)

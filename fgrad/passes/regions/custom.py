@@ -149,10 +149,10 @@ define("custom_jvp", Region(adjoint=_jvp_adjoint, tangents=_jvp_tangents, varied
 
 
 def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint:
-    k, m = op.params["num_consts"], len(op.out_types)
+    k, m, tokens = op.params["num_consts"], len(op.out_types), op.params["rule"].num_tokens
     if of_integers(op.in_types[i] for i, needed in enumerate(needs) if needed):
         return plain_adjoint(op, needs, live)
-    if not any(needs[: len(needs) - op.params["rule"].num_tokens]):
+    if not any(needs[: len(needs) - tokens]):
         return plain_adjoint(op, needs, live)  # of the function's own arguments, none is differentiated
     if any(needs[:k]):
         raise errors.closed_over("custom_vjp", op.params["label"])
@@ -164,9 +164,13 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     forward = builder.finish([*outs[num_res:], *outs[:num_res]])
 
     backward = PullbackBuilder(op, live, rule.forward.out_types[:num_res])
-    cts = [backward.cotangent(j) for j, t in enumerate(op.out_types) if is_inexact(t)]
-    cotangents = backward.splice(rule.backward, [*backward.residuals, *cts])
-    gradients = {k + i: number for i, number in zip(rule.wrt, cotangents, strict=True) if needs[k + i]}
+    if not tokens or any(live[: m - tokens]):
+        cts = [backward.cotangent(j) for j, t in enumerate(op.out_types) if is_inexact(t)]
+        cotangents = backward.splice(rule.backward, [*backward.residuals, *cts])
+        gradients = {k + i: number for i, number in zip(rule.wrt, cotangents, strict=True) if needs[k + i]}
+    else:  # the backward rule does not run, and references stay as they are
+        kept = range(1, tokens + 1)
+        gradients = {len(needs) - i: backward.cotangent(m - i) for i in kept if needs[len(needs) - i] and live[m - i]}
     for i in sorted(gradients):
         _check(op, backward.types[gradients[i]], tangent_type(op.in_types[i]))
     return backward.adjoint(forward, gradients, needs)
