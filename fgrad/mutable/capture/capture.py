@@ -272,10 +272,10 @@ class Capture:
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
         """The value under a key of a dict from outside; floats, alone or in a tuple, become tensors that are inputs."""
-        value = holder[key]
-        if isinstance(value, SymbolicNumber) and value.__class__ is float:
-            traced = as_array(value, NUMBER_TYPES[float].array.dtype)
+        if isinstance(symbol := holder[key], SymbolicNumber) and symbol.__class__ is float:
+            traced = as_array(symbol, NUMBER_TYPES[float].array.dtype)
             return new_tensor(traced, type_of(traced))
+        value: Any = holder[key]
         _, before = self.snapshot.containers.get(id(holder), (None, {}))
         if before.get(key) is not value:
             return value  # set by the function itself

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_a_number_that_changes_between_calls_is_an_input(monkeypatch):
 
 
 def test_a_count_in_a_variable():
-    def counted(way):
+    def counted(way) -> Any:
         n, w = 0, torch.ones(2)
 
         def step(x):
@@ -162,8 +163,8 @@ def test_a_count_in_a_variable():
             n += 1
             w.add_(x, alpha=n)
 
-        step = way(step)
-        return [(step(torch.ones(2)), n, w.tolist()) for _ in range(6)], step
+        tried = way(step)
+        return [(tried(torch.ones(2)), n, w.tolist()) for _ in range(6)], tried
 
     results, compiled = counted(torch.compile)
     assert results == counted(lambda f: f)[0] and compiled._compiled.recorded == 1
@@ -184,7 +185,8 @@ def test_what_another_class_or_a_missing_attribute_does(monkeypatch):
 def test_an_error_of_the_function_leaves_the_count_as_uncompiled():
     def tried(way):
         trainer = Trainer()
-        step, found = way(trainer.counts), []
+        step: Any = way(trainer.counts)
+        found: list[Any] = []
         for i in range(10):
             try:
                 step(torch.ones(3 if i % 4 == 3 else 2))
