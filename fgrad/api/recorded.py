@@ -21,13 +21,15 @@ from fgrad.jaxcore import (
     typeof,
 )
 from fgrad.passes.dependence import passed_on
+from fgrad.passes.vjp import values_by_rules
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
-from fgrad.record.recorder import Recorder
+from fgrad.record.recorder import Derivatives, Recorder
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
 
 _programs: Cache[Hashable, Any] = Cache(PROGRAM_LIMIT)
+_DERIVATIVES = Derivatives(passed_on, values_by_rules)
 
 
 @frozen(eq=False)
@@ -67,7 +69,7 @@ def record(function: Callable[..., Any], inputs: Sequence[Any], call: Call | Non
 
     The recorder stays open until ``close``, for the caller to number the outputs.
     """
-    recorder = Recorder(inputs, range(len(inputs)).__contains__, passed_on)
+    recorder = Recorder(inputs, range(len(inputs)).__contains__, _DERIVATIVES)
     recorder.call = call
     tracers = recorder.start()
     try:

@@ -241,7 +241,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 
 def vmap(
     fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
-    spmd_axis_name: Any = None,
+    spmd_axis_name: Any = None, **options: Any,
 ) -> Callable[..., Any]:  # fmt: skip
     """Map a function over an axis of its arguments: ``jax.vmap``, which composes with fgrad's transformations.
 
@@ -251,6 +251,7 @@ def vmap(
       axis_name: a name for the mapped axis, for ``jax.lax.psum`` and the like.
       axis_size: its size; needed only where no argument is mapped.
       spmd_axis_name: the mesh axis over which the mapped axis is sharded.
+      options: passed to ``jax.vmap`` (``sum_match`` of JAX 0.12).
 
     >>> import fgrad, jax.numpy as jnp
     >>> fgrad.vmap(fgrad.grad(lambda x, y: x * y ** 2), in_axes=(None, 0))(1.0, jnp.array([2.0, 3.0]))
@@ -277,6 +278,7 @@ def vmap(
         axis_name=axis_name,
         axis_size=axis_size,
         spmd_axis_name=spmd_axis_name,
+        **options,
     )
 
     @boundary

@@ -20,9 +20,10 @@ from fgrad.graph.importing import (
     threaded,
     thunk_key,
 )
+from fgrad.graph.op import intern
 from fgrad.graph.references import THREADED, Threaded, as_token, from_token, token_type, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
-from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, with_x64_for
+from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, primitive, with_x64_for
 
 
 @frozen(eq=False)
@@ -136,10 +137,22 @@ def _custom_vjp(params: dict[str, Any], types: Sequence[Any], names: Sequence[An
     deferred = Deferred(("vjp", *keys, tuple(call.references)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    in_types = [*values, *call.tokens]
-    return Threaded(
-        applied(custom_vjp_op(call.graph(), n, deferred, call.label, in_types)), primal.written, tuple(references)
-    )
+    deferred.num_tokens = len(references)
+    op = custom_vjp_op(call.graph(), n, deferred, call.label, [*values, *call.tokens])
+    builder = Builder(op.in_types)
+    outs = builder.splice(applied(op), builder.inputs)
+    # what the rules write is not differentiated
+    first = len(call.out_types)
+    last = first + len(primal.written)
+    kept = [_stopped(builder, number) for number in outs[first:last]]
+    graph = builder.finish([*outs[:first], *kept, *outs[last:]])
+    return Threaded(graph, primal.written, tuple(references))
+
+
+def _stopped(builder: Builder, number: int) -> int:
+    """A value through which no derivative passes."""
+    type = builder.types[number]
+    return builder.emit(intern(primitive("stop_gradient"), {}, (type,)), (number,)) if is_inexact(type) else number
 
 
 THREADED["custom_vjp_call"] = _custom_vjp

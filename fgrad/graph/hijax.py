@@ -5,7 +5,8 @@ and ``vjp_bwd_retval``), whatever the derivative of that computation would be.  
 ``lax.custom_root`` of the newest JAX are such.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,19 +77,24 @@ def _hi_primitive(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op
     pushes, pulls = [getattr(type(prim), name) is not getattr(HiPrim, name) for name in ("jvp", "vjp_fwd")]
     # With rules for both modes: NOTE [A function with both rules].  Without any, asking for one says what is missing.
     if pulls or not pushes:
-        rule = Deferred(("hijax", "vjp", prim), partial(_vjp_rule, prim, call))
-        rule.native = partial(_called, prim)
-        op = custom_vjp_op(call, 0, rule, label, in_types)
+        pull = _by_zeros("vjp", prim, _vjp_rule, call, [*in_types, *call.out_types])
+        op = custom_vjp_op(call, 0, pull, label, in_types)
         if not pushes:
             return op
         call = applied(op)
-    push = partial(_jvp_rule, prim, call)
-    deferred = DeferredByZeros(Deferred(("hijax", "jvp", prim), partial(push, (True,) * len(in_types))), push)
-    deferred.native = partial(_called, prim)
-    return custom_jvp_op(call, 0, deferred, label, in_types)
+    push = _by_zeros("jvp", prim, _jvp_rule, call, in_types)
+    return custom_jvp_op(call, 0, push, label, in_types)
 
 
 IMPORTERS[_NAME] = _hi_primitive
+
+
+def _by_zeros(mode: str, prim: Any, rule: Callable[..., Any], call: Graph, types: Sequence[ShapedArray]) -> Deferred:
+    """The rule for one mode, which is told which tangents or cotangents are zeros."""
+    of = partial(rule, prim, call)
+    deferred = DeferredByZeros(Deferred(("hijax", mode, prim), partial(of, tuple(map(is_inexact, types)))), of)
+    deferred.native = partial(_called, prim)
+    return deferred
 
 
 def _staged(function: Any, types: Sequence[ShapedArray]) -> Graph:
@@ -114,19 +120,21 @@ def _jvp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> Graph:
             x if x is not None and is_live else _zero(t) for x, t, is_live in zip(tangents, types, live, strict=True)
         ]
         outs, out_tangents = prim.jvp(*[tree_util.tree_unflatten(prim.in_tree, xs) for xs in (flat[:n], with_zeros)])
-        return [*tree_util.tree_leaves(outs), *_inexact_ones(prim.out_tree, out_tangents, call.out_types)]
+        inexact = list(map(is_inexact, call.out_types))
+        pushed = itertools.compress(prim.out_tree.flatten_up_to(out_tangents), inexact)
+        return [*tree_util.tree_leaves(outs), *_arrays_of(list(pushed), list(filter(is_inexact, call.out_types)))]
 
     return _staged(push, [*types, *filter(is_inexact, types)])
 
 
-def _vjp_rule(prim: Any, call: Graph) -> VjpRule:
-    """The reverse-mode rule; every input that may have a derivative is said to have one."""
-    types = call.in_types
-    wrt = tuple([i for i, t in enumerate(types) if is_inexact(t)])
+def _vjp_rule(prim: Any, call: Graph, live: Sequence[bool]) -> VjpRule:
+    """The reverse-mode rule, which is told which inputs are differentiated, and of the other cotangents as zeros."""
+    types, n = call.in_types, len(call.in_types)
+    wrt = tuple([i for i, t in enumerate(types) if live[i] and is_inexact(t)])
     kept: list[Any] = []
 
     def forward(*args: Any) -> list[Any]:
-        flags = tree_util.tree_unflatten(prim.in_tree, [i in wrt for i in range(len(types))])
+        flags = tree_util.tree_unflatten(prim.in_tree, [i in wrt for i in range(n)])
         outs, residuals, *_ = prim.vjp_fwd(flags, *tree_util.tree_unflatten(prim.in_tree, args))
         leaves, tree = tree_util.tree_flatten(residuals)
         # what is no array (the flags, say) is part of the rule
@@ -136,9 +144,14 @@ def _vjp_rule(prim: Any, call: Graph) -> VjpRule:
     def backward(*flat: Any) -> list[Any]:
         given, (tree, *leaves) = iter(flat), kept
         residuals = tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in leaves])
-        cts = [next(given) if is_inexact(t) else _zero(t) for t in call.out_types]
-        cotangents = _pulled(prim, residuals, tree_util.tree_unflatten(prim.out_tree, cts))
-        return _inexact_ones(prim.in_tree, cotangents, types)
+        cts = [next(given) if is_inexact(t) else None for t in call.out_types]
+        with_zeros = [
+            ct if ct is not None and is_live else _zero(t)
+            for ct, t, is_live in zip(cts, call.out_types, live[n:], strict=True)
+        ]
+        cotangents = _pulled(prim, residuals, tree_util.tree_unflatten(prim.out_tree, with_zeros))
+        leaves = prim.in_tree.flatten_up_to(cotangents)
+        return _arrays_of([leaves[i] for i in wrt], [types[i] for i in wrt])
 
     first = _staged(forward, types)
     count = len(first.outputs) - len(call.outputs)
@@ -160,9 +173,9 @@ class _Accumulator:
 
 def _pulled(prim: Any, residuals: Any, ct: Any) -> Any:
     """The cotangents of the arguments, which a rule returns or adds up itself."""
+    if hasattr(prim, "vjp_bwd_retval_logs"):  # from JAX 0.11 on, for rules of either kind
+        return prim.vjp_bwd_retval_logs(residuals, ct)[0]
     if type(prim).vjp_bwd is HiPrim.vjp_bwd:
-        if hasattr(prim, "vjp_bwd_retval_logs"):  # from JAX 0.11 on, and some rules define only that
-            return prim.vjp_bwd_retval_logs(residuals, ct)[0]
         return prim.vjp_bwd_retval(residuals, ct)
     accumulators = [_Accumulator(ShapedArray(t.shape, tangent_dtype(t.dtype))) for t in prim.in_avals_flat]
     prim.vjp_bwd(residuals, ct, *tree_util.tree_unflatten(prim.in_tree, accumulators))
@@ -173,10 +186,9 @@ def _zero(type: ShapedArray) -> Any:
     return HiZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
 
 
-def _inexact_ones(tree: Any, derivatives: Any, types: Sequence[ShapedArray]) -> list[Any]:
-    """The (co)tangents of the inexact ones among values of ``types``, as a rule returned them; zeros as arrays."""
+def _arrays_of(derivatives: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
+    """(Co)tangents as a rule returned them, with zeros as arrays."""
     return [
         jax.numpy.zeros(t.shape, t.dtype) if x is None or isinstance(x, HiZero) else x
-        for x, t in zip(tree.flatten_up_to(derivatives), types, strict=True)
-        if is_inexact(t)
+        for x, t in zip(derivatives, types, strict=True)
     ]

@@ -11,7 +11,8 @@ in the opposite direction.  So does a cotangent.  With such a reference the grap
 nothing reads, and the call whose rule it is returns a new one.  The cotangent of the new token is what the reference
 holds before the rule runs, and that of the old one what it holds afterwards.  So a loop carries the token, and the loop
 of its backward pass what the reference holds.  Integers have no cotangents, so their tokens are floats
-(``as_token``).
+(``as_token``).  What the rules write is not itself differentiated.  In the forward pass it is the forward rule that
+writes, instead of the function, wherever an argument other than a token is differentiated.
 
 For a reference from outside, ``record/references.py`` makes a call's first token, whose cotangent is written into the
 reference, and takes the last, whose cotangent is read from it.  For one that is created in the differentiated code, a
@@ -68,12 +69,12 @@ def from_token(token: Any, type: ShapedArray) -> Any:
 
 
 @jax.custom_vjp
-def first_tokens(tokens: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
+def first_tokens(tokens: list[Any], values: list[Any]) -> list[Any]:
     """The first tokens of references created in the differentiated code, which depend on the values as a call does."""
-    return tokens, values
+    return tokens
 
 
-first_tokens.defvjp(lambda tokens, values: ((tokens, values), None), lambda _, cts: (None, cts[1]))
+first_tokens.defvjp(lambda tokens, values: (tokens, None), lambda _, cts: (None, None))
 
 
 @jax.custom_vjp
@@ -166,7 +167,7 @@ class Cells:
         threaded = threaded_call(eqn.primitive, eqn.params, types, eqn.invars)
         later = [eqn.invars[i] for i in threaded.later]
         args = [self._value(v, read) for v in eqn.invars]
-        args = self._begin([v for v in later if v not in self.taken and v not in self.own_tokens], args)
+        self._begin([v for v in later if v not in self.taken and v not in self.own_tokens], args)
         outs = self.builder.splice(threaded.graph, [*args, *map(self._token, later)])
         count, first = len(eqn.outvars), len(outs) - len(later)
         for i, number in zip(threaded.written, outs[count:first], strict=True):
@@ -192,21 +193,19 @@ class Cells:
             self.tokens[var] = self.builder.input(token_type(var.aval))
         return self.tokens[var]
 
-    def _begin(self, variables: Sequence[Any], args: Sequence[int]) -> Sequence[int]:
-        """Make the first tokens of references that were created here; the arguments of the call."""
+    def _begin(self, variables: Sequence[Any], args: Sequence[int]) -> None:
+        """Make the first tokens of references that were created here, before a call with these arguments."""
         if not variables:
-            return args
+            return
         types = self.builder.types
-        inexact = [k for k, number in enumerate(args) if is_inexact(types[number])]
+        values = [number for number in args if is_inexact(types[number])]
         tokens = [token_type(v.aval) for v in variables]
 
         def begin(*values: Any) -> Any:
             return first_tokens([jax.numpy.zeros(t.shape, t.dtype) for t in tokens], list(values))
 
-        outs = self.builder.splice(self.staged(begin, [types[args[k]] for k in inexact]), [args[k] for k in inexact])
-        self.own_tokens.update(zip(variables, outs, strict=False))
-        replaced = dict(zip(inexact, outs[len(tokens) :], strict=True))
-        return [replaced.get(k, number) for k, number in enumerate(args)]
+        outs = self.builder.splice(self.staged(begin, [types[number] for number in values]), values)
+        self.own_tokens.update(zip(variables, outs, strict=True))
 
     def end(self, outputs: Sequence[int]) -> Sequence[int]:
         """The outputs, with which the backward pass begins."""

@@ -146,7 +146,7 @@ class Deferred:
     being recorded, it raises ``RecursionError``, since it is not complete yet.
     """
 
-    __slots__ = ("_make", "_value", "_recording_thread", "key", "function", "native")
+    __slots__ = ("_make", "_value", "_recording_thread", "key", "function", "native", "num_tokens")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key: Hashable = key
@@ -154,6 +154,8 @@ class Deferred:
         self.function: Callable[..., Any] | None = None
         #: JAX's own call of the function that has this rule, for JAX's transformations
         self.native: Callable[..., Sequence[Any]] | None = None
+        #: how many of the last arguments of the function are tokens: NOTE [References in backward rules]
+        self.num_tokens: int = 0
         self._make: Callable[[], Any] | None = make
         self._value: Any = None
         #: the thread that is recording it

@@ -6,6 +6,7 @@ graphs print the same.
 
 import enum
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +19,15 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
-from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr, is_reference
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer,
+    eval_context,
+    extended_rules,
+    is_closed_jaxpr,
+    is_open_jaxpr,
+    is_reference,
+)
 
 #: the column in which source comments begin, where the line is short enough
 COMMENT_COLUMN = 56
@@ -88,6 +97,14 @@ def dtype_text(dtype: Any) -> str:
 
 # --------------------------------------------------------------------------------------------------------------------
 # lines
+
+
+def bytes_of(type: ShapedArray) -> int:
+    """The memory of an array of a type."""
+    rules = extended_rules(type)
+    if rules is None:
+        return math.prod(type.shape) * type.dtype.itemsize
+    return math.prod(type.shape) * bytes_of(rules.physical_element_aval(type.dtype))
 
 
 def _lines(graph: Graph, title: str, names: Sequence[str] | None, source: bool, limit: int | None) -> Iterator[str]:

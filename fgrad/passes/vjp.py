@@ -28,10 +28,11 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, Node, applied
 from fgrad.graph.op import Op
 from fgrad.graph.regions import custom_vjp
 from fgrad.graph.source import Source
+from fgrad.graph.text import subgraphs
 from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
 from fgrad.passes.linearity import refuse_jumps, without_jvp_rules
@@ -203,6 +204,27 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
         assert isinstance(rule, Region)
         local = op.derived[key] = rule.tangents(op, live)
     return local
+
+
+def values_by_rules(op: Op, live: tuple[bool, ...]) -> Graph:
+    """The results of an operation whose ``live`` inputs are differentiated: by forward rules where it has these."""
+    key = ("values", live)
+    values = op.derived.get(key)
+    if values is None:
+        graph = applied(op)
+        builder = Builder(op.in_types)
+        if _calls_rules(op):
+            wrt = [i for i, is_live in enumerate(live) if is_live]
+            walk = forward(builder, graph, builder.inputs, wrt, graph.outputs)
+            graph = trim(builder.finish([walk.numbers[i] for i in graph.outputs]))
+        values = op.derived[key] = graph
+    return values
+
+
+def _calls_rules(op: Op) -> bool:
+    """Whether an operation is, or has in it, a call of a function with a forward rule."""
+    graphs = [graph for _, graph in subgraphs(Node(op, ()))]
+    return op.primitive is custom_vjp or any(_calls_rules(node.op) for graph in graphs for node in graph.nodes)
 
 
 # --------------------------------------------------------------------------------------------------------------------

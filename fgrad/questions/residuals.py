@@ -6,7 +6,6 @@ second reads are the residuals.  Where a value was computed and what reads it fo
 the cut, or for a loop or a rematerialised block, from those of its body.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,8 +23,7 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import remat, scan
 from fgrad.graph.source import Source, boundary
-from fgrad.graph.text import dtype_text
-from fgrad.jaxcore import ShapedArray
+from fgrad.graph.text import bytes_of, dtype_text
 from fgrad.passes.dependence import rule_of_name
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage_closed
@@ -295,7 +293,7 @@ def _rows(cut: Split, names: Sequence[str | None]) -> Sequence[Residual]:
             name = named[number] if stored and not named[number].startswith("%") else _name(inner, producer or node)
         readers = tuple(dict.fromkeys(readers_of(unknown, k)))
         dtype = dtype_text(type.dtype)
-        rows.append(Residual(numbered(name, counts), type.shape, dtype, size_of(type), kind, made, readers))
+        rows.append(Residual(numbered(name, counts), type.shape, dtype, bytes_of(type), kind, made, readers))
     return sorted(rows, key=lambda row: -row.bytes)
 
 
@@ -303,11 +301,6 @@ def numbered(name: str, counts: dict[str, int]) -> str:
     """A unique name: the second value with a name is ``h#2``."""
     counts[name] = counts.get(name, 0) + 1
     return name if counts[name] == 1 else f"{name}#{counts[name]}"
-
-
-def size_of(type: ShapedArray) -> int:
-    """The bytes of an array of a type."""
-    return math.prod(type.shape) * type.dtype.itemsize
 
 
 def _name(name: str | None, node: Node) -> str:

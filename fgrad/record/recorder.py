@@ -11,7 +11,7 @@ known earlier; likewise a forward-mode rule that needs the values of tangents.
 
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.ref
@@ -19,7 +19,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.references import THREADED
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
@@ -43,8 +43,19 @@ from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
 
-#: from an operation and its live inputs, through which derivatives pass, to its live results
-PassedOn: TypeAlias = Callable[[Op, tuple[bool, ...]], Sequence[bool]]
+
+@frozen(eq=False)
+class Derivatives:
+    """What a recorder asks of the derivatives of an operation, given its live inputs, through which derivatives pass.
+
+    Attributes:
+      passed_on: which of its results are live.
+      values: the graph of its results, where forward rules run in place of their functions.
+    """
+
+    passed_on: Callable[[Op, tuple[bool, ...]], Sequence[bool]]
+    values: Callable[[Op, tuple[bool, ...]], Graph]
+
 
 #: ``Recorder.within`` in the body of a function that has a custom rule
 _IN_BODY: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
@@ -117,7 +128,7 @@ class _RuleOnValues:
         with set_trace(recorder.parent):
             # the rule is differentiated by the enclosing recordings, but not by this one
             is_live: Callable[[int], bool] = lambda i: i >= len(outside) or _carries(outside[i])  # noqa: E731
-            child = Recorder(self.values, is_live, recorder.passed_on)
+            child = Recorder(self.values, is_live, recorder.derivatives)
         child.within = (self.key, own)
         options = {} if live is None else {"live": live}
         return child.finished(lambda *tracers: self.function(*tracers, **options), self.others)
@@ -165,9 +176,9 @@ class _RuleOnValues:
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within", "is_live", "passed_on", "live_values")
+    __slots__ = ("parent", "inputs", "known", "within", "is_live", "derivatives", "live_values")
 
-    def __init__(self, inputs: Sequence[Any], is_live: Callable[[int], bool], passed_on: PassedOn):
+    def __init__(self, inputs: Sequence[Any], is_live: Callable[[int], bool], derivatives: Derivatives):
         super().__init__()
         self.parent: Any = current_trace()
         self.scoped: bool = self.parent.scoped if isinstance(self.parent, Recording) else not is_evaluating(self.parent)
@@ -176,9 +187,9 @@ class Recorder(Recording):
         self.known: dict[int, Any] = {}
         #: the custom rule that is being recorded, if any: its key, and the rule itself
         self.within: tuple[Hashable, Deferred] | None = None
-        #: whether derivatives pass through an input, and through which results of an operation
+        #: whether derivatives pass through an input
         self.is_live: Callable[[int], bool] = is_live
-        self.passed_on: PassedOn = passed_on
+        self.derivatives: Derivatives = derivatives
         #: the values through which derivatives pass, by the predicate for constants
         self.live_values: dict[Callable[[Any], bool], _LiveValues] = {}
 
@@ -234,7 +245,7 @@ class Recorder(Recording):
             if is_inexact(value.aval) and self._is_live(_never, value.number):
                 raise errors.written_outside()
             try:
-                (value,) = self.values([value.number])
+                (value,) = self.values([value.number], self._as_differentiated)
             except _Unknown:
                 raise errors.written_outside() from None
         with set_trace(self.parent):
@@ -268,7 +279,7 @@ class Recorder(Recording):
     def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
         # the inner recording knows the same values, so a function with a custom rule can branch on them
         with set_trace(self):
-            child = Recorder(args, live.__contains__, self.passed_on)
+            child = Recorder(args, live.__contains__, self.derivatives)
         child.within = _IN_BODY
         tracers = child.start()
         try:
@@ -328,7 +339,7 @@ class Recorder(Recording):
             return staged
         # derivatives that enclosing recordings take pass through the values themselves
         with set_trace(self.parent):
-            child = Recorder(outside, _never, self.passed_on)
+            child = Recorder(outside, _never, self.derivatives)
         live = {"live": [self.records([x]) for x in args]} if by_zeros else {}
         graph, outs = child.finished(lambda *tracers: function(*tracers, **live))
         if by_zeros:
@@ -363,6 +374,9 @@ class Recorder(Recording):
             return None
         return value if is_concrete(value) else None
 
+    def may_be_differentiated(self, value: Any) -> bool:
+        return _carries(value)
+
     def carries(self, number: int) -> bool:
         """Whether derivatives pass through a value, in this recording or an enclosing one."""
         return self._is_live(_carries, number)
@@ -381,14 +395,24 @@ class Recorder(Recording):
             elif op.primitive is CONST:
                 live = (is_live_const(self.known[first]),)
             else:
-                live = self.passed_on(op, tuple([i in numbers for i in self.args[start:end]]))
+                live = self.derivatives.passed_on(op, tuple([i in numbers for i in self.args[start:end]]))
             numbers.update([first + k for k, is_live in enumerate(live) if is_live])
             first += len(op.out_types)
         live_values.visited = len(self.ops), end, first
         return number in numbers
 
-    def values(self, numbers: Sequence[int]) -> list[Any]:
-        """The values with these numbers; the part of the tape that they depend on runs under the outer trace."""
+    def _as_differentiated(self, op: Op, ins: tuple[int, ...]) -> Graph:
+        """An operation of the tape with forward rules in place of their functions where derivatives pass through."""
+        live = tuple([self._is_live(_never, i) for i in ins])
+        return self.derivatives.values(op, live) if any(live) else applied(op)
+
+    def values(
+        self, numbers: Sequence[int], graph_of: Callable[[Op, tuple[int, ...]], Graph] | None = None
+    ) -> list[Any]:
+        """The values with these numbers; the part of the tape that they depend on runs under the outer trace.
+
+        With ``graph_of``, by the graph that it gives for an operation and its input numbers.
+        """
         known = self.known
         missing = {i for i in numbers if i not in known}
         if missing:
@@ -409,10 +433,14 @@ class Recorder(Recording):
                     wanted.update([i for i in ins if i not in known])
                     steps.append((first, op, ins))
                 end = start
-            self._evaluate(reversed(steps))
+            self._evaluate(reversed(steps), graph_of)
         return [known[i] for i in numbers]
 
-    def _evaluate(self, steps: Iterable[tuple[int, Op, tuple[int, ...]]]) -> None:
+    def _evaluate(
+        self,
+        steps: Iterable[tuple[int, Op, tuple[int, ...]]],
+        graph_of: Callable[[Op, tuple[int, ...]], Graph] | None,
+    ) -> None:
         """Run some operations of the tape, whose other inputs are known, and store their results."""
         known = self.known
         builder = Builder()
@@ -428,10 +456,15 @@ class Recorder(Recording):
                 if i not in new:
                     new[i] = builder.input(typeof(known[i]))
                     args.append(known[i])
-            number = builder.emit(op, tuple([new[i] for i in ins]))
-            for k in range(len(op.out_types)):
-                new[first + k] = number + k
-                produced.append(first + k)
+            numbers = tuple([new[i] for i in ins])
+            if graph_of is None:
+                number = builder.emit(op, numbers)
+                outs: Sequence[int] = range(number, number + len(op.out_types))
+            else:
+                outs = builder.splice(graph_of(op, ins), numbers)
+            for k, number in enumerate(outs, first):
+                new[k] = number
+                produced.append(k)
         if produced:
             with set_trace(self.parent):
                 results = run(builder.finish([new[i] for i in produced]), args)

@@ -43,6 +43,7 @@ from fgrad.jaxcore import (
     current_scope,
     current_trace,
     is_high,
+    is_inexact,
     is_reference,
     name_of,
     set_trace,
@@ -413,6 +414,10 @@ class Recording(TakesGraphs):
 
     def outer(self) -> Any:
         raise NotImplementedError
+
+    def may_be_differentiated(self, value: Any) -> bool:
+        """Whether a derivative may pass through a value, in this recording or an enclosing one."""
+        return is_inexact(typeof(value))
 
     def threads(self, value: Any) -> bool:
         """Whether a value is a reference that is threaded through calls of functions with a custom rule."""

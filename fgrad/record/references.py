@@ -26,7 +26,6 @@ from fgrad.graph.references import (
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     Tracer as JaxTracer,
-    is_inexact,
     is_reference,
     register_type,
     set_trace,
@@ -52,6 +51,8 @@ class Recording(Protocol):
     def read_outside(self, reference: Any, /) -> Any: ...
 
     def write_outside(self, reference: Any, value: Any, /) -> None: ...
+
+    def may_be_differentiated(self, value: Any, /) -> bool: ...
 
 
 class Cell(JaxTracer[Any]):
@@ -112,20 +113,22 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
     types = [typeof(x) for x in args]
     threaded = threaded_call(primitive, params, types, args)
     later = [args[i] for i in threaded.later]
-    tokens, args = _begun(recording, later, args) if later else ([], args)
+    tokens = _first_tokens(recording, later, args) if later else []
     values = [_read(recording, x) if is_reference(t) else x for x, t in zip(args, types, strict=True)]
     outs = recording.splice(threaded.graph, [*values, *tokens], here(3))
+    first = len(outs) - len(tokens) - len(threaded.written)
+    written = {i: first + k for k, i in enumerate(threaded.written)}
+    for i, k in written.items():
+        if not is_own(recording, args[i]):
+            recording.write_outside(args[i], outs[k])
     if later:
         outs = _ended(recording, later, outs)
-    first = len(outs) - len(threaded.written)
-    for i, value in zip(threaded.written, outs[first:], strict=True):
+    for i, k in written.items():
         if is_own(recording, args[i]):
-            args[i].value = value
-        else:
-            recording.write_outside(args[i], value)
+            args[i].value = outs[k]
     if creates:
         return _new_cell(recording, primitive.abstract_eval(*types, **params)[0], outs[0])
-    return outs[:first] if primitive.multiple_results else outs[0]
+    return outs[: len(outs) - len(written)] if primitive.multiple_results else outs[0]
 
 
 def is_own(recording: Recording, reference: Any) -> bool:
@@ -145,25 +148,20 @@ def _read(recording: Recording, reference: Any) -> Any:
 # the two ends of NOTE [References in backward rules]
 
 
-def _begun(recording: Recording, references: Sequence[Any], args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The first tokens of references, and the arguments of the call."""
-    traced = [k for k, x in enumerate(args) if not is_reference(typeof(x)) and is_inexact(typeof(x))]
-    first: dict[int, Any] = {}
+def _first_tokens(recording: Recording, references: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """The tokens of references before a call with these arguments."""
+    new: dict[int, Any] = {}
+    values = [x for x in args if not is_reference(typeof(x)) and recording.may_be_differentiated(x)]
     with set_trace(recording):
-        values = [args[k] for k in traced]
         outside = [r for r in references if not is_own(recording, r)]
         if outside:
-            tokens, values = _begin(tuple(map(Kept, outside)), values)
-            first.update(zip(map(id, outside), tokens, strict=True))
+            new.update(zip(map(id, outside), _begin(tuple(map(Kept, outside)), values), strict=True))
         own = [r for r in references if is_own(recording, r) and r.token is None]
         if own:
-            tokens, values = first_tokens(list(map(_first_token, own)), values)
-            for reference, token in zip(own, tokens, strict=True):
+            for reference, token in zip(own, first_tokens(list(map(_first_token, own)), values), strict=True):
                 reference.token = token
             recording.used_later.extend(own)
-    values = dict(zip(traced, values, strict=True))
-    tokens = [r.token if is_own(recording, r) else first[id(r)] for r in references]
-    return tokens, [values.get(k, x) for k, x in enumerate(args)]
+    return [r.token if is_own(recording, r) else new[id(r)] for r in references]
 
 
 def _ended(recording: Recording, references: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
@@ -180,18 +178,25 @@ def _ended(recording: Recording, references: Sequence[Any], outs: Sequence[Any])
             tokens.append(token)
     if not outside:
         return results
+    differentiated = [k for k, x in enumerate(results) if recording.may_be_differentiated(x)]
     with set_trace(recording):
-        return _end(tuple(map(Kept, outside)), tokens, results)
+        ended = _end(tuple(map(Kept, outside)), tokens, [results[k] for k in differentiated])
+    return _with(results, differentiated, ended)
+
+
+def _with(values: Sequence[Any], positions: Sequence[int], new: Sequence[Any]) -> list[Any]:
+    """The values with those at some positions replaced."""
+    replaced = dict(zip(positions, new, strict=True))
+    return [replaced.get(k, x) for k, x in enumerate(values)]
 
 
 def with_last_tokens(recording: Recording, outs: Sequence[Any]) -> Sequence[Any]:
     """The results of a recording in which backward rules use references that were created there."""
-    inexact = [k for k, x in enumerate(outs) if is_inexact(typeof(x))]
+    differentiated = [k for k, x in enumerate(outs) if recording.may_be_differentiated(x)]
     used = recording.used_later
     with set_trace(recording):
-        ended = last_tokens([r.token for r in used], [r.value for r in used], [outs[k] for k in inexact])
-    replaced = dict(zip(inexact, ended, strict=True))
-    return [replaced.get(k, x) for k, x in enumerate(outs)]
+        ended = last_tokens([r.token for r in used], [r.value for r in used], [outs[k] for k in differentiated])
+    return _with(outs, differentiated, ended)
 
 
 def _first_token(reference: Any) -> Any:
@@ -202,14 +207,14 @@ def _first_token(reference: Any) -> Any:
 # their references are static arguments, so that calls of these do not themselves count as using a reference
 
 
-def _begin_call(references: Sequence[Kept], values: list[Any]) -> tuple[list[Any], list[Any]]:
-    return [_first_token(kept.value) for kept in references], values
+def _begin_call(references: Sequence[Kept], values: list[Any]) -> list[Any]:
+    return [_first_token(kept.value) for kept in references]
 
 
-def _begin_bwd(references: Sequence[Kept], _: None, cts: Any) -> Any:
-    for kept, ct in zip(references, cts[0], strict=True):
+def _begin_bwd(references: Sequence[Kept], _: None, cts: list[Any]) -> Any:
+    for kept, ct in zip(references, cts, strict=True):
         kept.value[...] = from_token(ct, value_type(typeof(kept.value)))
-    return (cts[1],)
+    return (None,)
 
 
 _begin = jax.custom_vjp(_begin_call, nondiff_argnums=(0,))

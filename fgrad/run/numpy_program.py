@@ -86,7 +86,8 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
 
 def _is_supported(graph: Graph) -> bool:
     """Whether all values have types with kernels and are small enough, and no constant is a tracer."""
-    supported = all(t.dtype in SUPPORTED and t.size <= LARGEST for t in graph.types)
+    # ``prod`` of the shape takes a fifth of the time of ``size``
+    supported = all(t.dtype in SUPPORTED and math.prod(t.shape) <= LARGEST for t in graph.types)
     return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
 
 
@@ -108,7 +109,7 @@ class _Writer:
         self.equal: dict[int, int] = {}
         #: how to compute the transpose of a value, if it is a product
         self.transposed: dict[int, Compute] = {}
-        self.largest: int = max([t.size for t in graph.types])
+        self.largest: int = max([math.prod(t.shape) for t in graph.types])
         self.excess: float = -_launch(self.largest)
 
     def write(self, node: Node, row: Kernel) -> None:
@@ -117,7 +118,7 @@ class _Writer:
         inputs = tuple([self.equal.get(i, i) for i in node.inputs])
         shapes = [self.shapes[i] for i in inputs]
         if row.elementwise:
-            out_shapes = [np.broadcast_shapes(*shapes)]
+            out_shapes = shapes[:1] if shapes.count(shapes[0]) == len(shapes) else [np.broadcast_shapes(*shapes)]
         else:
             full_shapes = [t.shape for t in node.op.in_types]
             if shapes != full_shapes:

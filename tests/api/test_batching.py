@@ -1,5 +1,7 @@
 """Batching rules of primitives: under ``fgrad.vmap``, ``jax.vmap`` and in what fgrad has recorded."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -227,3 +229,11 @@ def test_graphs_and_saved_programs_keep_the_primitive():
     assert [node.primitive.name for node in graph.nodes][-1] == "batched_scaled_sin"
     same(fgrad.vmap(lambda x: graph(x, 2.0))(XS), plain(XS, 2.0), weak=False)
     same(jax.vmap(lambda x: graph(x, 2.0))(XS), plain(XS, 2.0), weak=False)
+
+
+@pytest.mark.skipif("sum_match" not in inspect.signature(jax.vmap).parameters, reason="new in JAX 0.12")
+def test_results_that_are_summed():
+    def f(vmap):
+        return lambda xs: vmap(lambda x: jnp.sin(x) * x, out_axes=None, sum_match=True)(xs)
+
+    same(fgrad.grad(f(fgrad.vmap))(XS), jax.grad(f(jax.vmap))(XS))

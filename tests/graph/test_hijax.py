@@ -149,3 +149,49 @@ def test_those_of_jax(name):
 
     same(fgrad.jvp(slope(fgrad.grad), (X,), (X,)), jax.jvp(slope(jax.grad), (X,), (X,)), 1e-4)
     same(fgrad.vjp(slope(fgrad.grad), X)[1](X), jax.vjp(slope(jax.grad), X)[1](X), 1e-4)
+
+
+@pytest.fixture
+def rules_as_primitives():
+    """``jax.custom_vjp`` made of the primitives tested here."""
+    jax.config.update("jax_custom_vjp3", True)
+    yield
+    jax.config.update("jax_custom_vjp3", False)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit, lambda f: lambda x: jax.vmap(f)(X * x)[0]])
+def test_a_custom_vjp_made_of_such_a_primitive(around, rules_as_primitives):
+    def run(lib):
+        @jax.custom_vjp
+        def f(x, y):
+            return x * y
+
+        f.defvjp(lambda x, y: (x * y, (x, y)), lambda res, ct: (3 * ct * res[1], ct * res[0]))
+
+        def loop(x):
+            return jax.lax.scan(lambda c, _: (f(c, x), None), x, None, length=2)[0]
+
+        return [around(g)(2.0) for g in (lib.grad(lambda x: f(x, 3.0)), lib.grad(loop), lib.grad(lib.grad(loop)))]
+
+    same(run(fgrad), run(jax))
+
+
+def test_a_rule_is_told_of_zeros(rules_as_primitives):
+    def run(lib):
+        @jax.custom_vjp
+        def f(x, y):
+            return x * y, y
+
+        def fwd(x, y):
+            return f(x.value, y.value), (x.value, y.value, x.perturbed, y.perturbed)
+
+        def bwd(res, cts):
+            x, y, by_x, by_y = res
+            unused = isinstance(cts[1], jax.custom_derivatives.SymbolicZero)
+            return (10 if unused else 1) * cts[0] * y if by_x else None, cts[0] * x if by_y else None
+
+        f.defvjp(fwd, bwd, symbolic_zeros=True)
+        functions = lambda x: f(x, 3.0)[0], lambda x: f(3.0, x)[0], lambda x: sum(f(x, x)), lambda x: f(x, x)[0]
+        return [lib.grad(g)(2.0) for g in functions]
+
+    same(run(fgrad), run(jax))

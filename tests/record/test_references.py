@@ -696,3 +696,43 @@ def test_of_a_function_and_its_forward_rule_one_runs(forward, symbolic_zeros, ji
         return [*found, y, pull(jnp.float32(1.0)), pull(jnp.float32(1.0)), ref[...]]
 
     same(run(fgrad, jit), run(jax, jit and jax.jit))
+
+
+@pytest.mark.parametrize("jit", [None, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.float32])
+def test_rules_in_a_loop_run_where_their_function_is_differentiated(dtype, jit):
+    def run(lib, jit):
+        @jax.custom_vjp
+        def f(x, forward, backward):
+            forward[...] += 1
+            return jnp.sin(x)
+
+        def fwd(x, forward, backward):
+            forward[...] = 2 * forward[...] + 10
+            return jnp.sin(x), (x, backward)
+
+        def bwd(residuals, ct):
+            x, backward = residuals
+            backward[...] = 3 * backward[...] + 1
+            return jnp.cos(x) * ct, None, None
+
+        f.defvjp(fwd, bwd)
+        refs = [jax.new_ref(jnp.zeros((), dtype)) for _ in range(2)]
+
+        def step(y, n):
+            return f(y, *refs) + jax.jit(f)(y, *refs), f(n, *refs)
+
+        def g(x):
+            return lax.scan(step, x, jnp.arange(3.0))[0]
+
+        def with_a_constant(x):
+            return x * g(lax.stop_gradient(x))
+
+        found = []
+        for h in (g, lib.grad(g), lib.grad(lib.grad(g)), lib.grad(with_a_constant), lambda x: lib.vjp(g, x)[0]):
+            found += [(jit or (lambda h: h))(h)(1.3), *(ref[...] for ref in refs)]
+            for ref in refs:
+                ref[...] = jnp.zeros((), dtype)
+        return found
+
+    same(run(fgrad, jit), run(jax, jit and jax.jit))

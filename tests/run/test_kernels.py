@@ -266,3 +266,31 @@ def test_a_function_applied_at_places_is_no_plain_scatter():
     graph, args = graph_of(lambda x: x.at[0].apply(jnp.sin), (jnp.array([0.5, 1.0]),))
     (found,) = interpret(graph, args, kernel_as_xla)
     np.testing.assert_allclose(found, [np.sin(0.5), 1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(8, 12, 16), (600, 1, 1), (1, 1, 600), (24, 1, 24), (512, 3, 1), (2, 5000, 2)])
+def test_sums(shape, axes):
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    graph, _ = graph_of(lambda x: [lax.reduce_sum_p.bind(x, axes=axes, out_sharding=None)], [x])
+    compute = kernel(graph.nodes[-1].op).compute
+    for array in (x, np.asfortranarray(x), x[::-1]):
+        found = compute(array)
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(found, array.astype(float).sum(axes), rtol=1e-5, atol=1e-4)
+
+
+def test_sums_of_what_is_not_a_number():
+    x = np.ones((16, 64), "float32")
+    x[3, 5], x[7, 9], x[8, 2:4] = np.nan, np.inf, (np.inf, -np.inf)
+    for axes in ((0,), (1,), (0, 1)):
+        assert_same_bits(lambda x, axes=axes: [jnp.isnan(jnp.sum(x, axes)), jnp.isinf(jnp.sum(x, axes))], x)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0, 1.0])
+def test_choices_of_one_number(zero):
+    """Zeros are chosen by their bits: what is not chosen may be anything."""
+    x = np.tile(np.array([1.0, np.nan, np.inf, -0.0], "float32"), 1 << 11)
+    which = np.arange(x.size) % 3 == 0
+    for function in (lambda w, x: lax.select(w, x, lax.full_like(x, zero)), lambda w, x: jnp.where(w, zero, x)):
+        assert_same_bits(lambda w, x, function=function: [function(w, x)], which, x)

@@ -11,7 +11,6 @@ which passes the cotangent on; otherwise there would be a gap.
 
 import bisect
 import itertools
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
-from fgrad.graph.text import is_scalar
+from fgrad.graph.text import bytes_of, is_scalar
 
 #: the ends of wires: rows have both sides, arguments and results (by position) partners
 FORWARD, BACKWARD, ARGUMENT, GRADIENT, RESULT, SEED = (
@@ -105,8 +104,7 @@ class Ladder:
 
     def bytes_of(self, value: int) -> int:
         """The memory of a value."""
-        type = self.graph.types[value]
-        return math.prod(type.shape) * type.dtype.itemsize
+        return bytes_of(self.graph.types[value])
 
 
 def shorter(ladder: Ladder, most: int = DRAWN_ROWS) -> Ladder:

@@ -209,7 +209,7 @@ class Pieces:
     def run(self) -> None:
         """Run what was recorded since the last piece, and store all live values."""
         tape = self.tape
-        live = [tracer for ref in tape.tracers if (tracer := ref()) is not None]
+        live = tape.live()
         numbers = dict.fromkeys([x.number for x in live if x.number not in tape.known])
         if numbers:
             piece, args = tape.piece(list(numbers))
@@ -243,7 +243,7 @@ class Pieces:
                 self.run()
             raise
         finally:
-            self.tape.finished = True
+            self.tape.end()
             for ref in self.created.tensors:
                 tensor = ref()
                 if tensor is not None:
@@ -345,6 +345,17 @@ class LiveTape(Tape):
             first += len(op.out_types)
         graph = with_x64(builder.finish, [numbering[i] for i in numbers], builder.inputs)
         return Piece(graph, Routine(simplify(graph)), reads)
+
+    def live(self) -> list[Any]:
+        """The tracers that are alive."""
+        return [tracer for ref in self.tracers if (tracer := ref()) is not None]
+
+    def end(self) -> None:
+        """Recording is over: from now on, values live as long as their tracers."""
+        self.finished = True
+        self.reset(self.live())
+        known = self.known
+        self.tracers[:] = [weakref.ref(x, lambda _, n=x.number: known.pop(n, None)) for x in self.live()]
 
     def reset(self, live: Sequence[Any]) -> None:
         """Forget what was recorded, except the values of live tracers."""

@@ -96,8 +96,9 @@ class Routine(Executable):
         for t in graph.types:
             if t.dtype in WIDE:
                 self.wide = True
-            if t.size > self.largest:
-                self.largest = t.size
+            size = math.prod(t.shape)
+            if size > self.largest:
+                self.largest = size
         for node in graph.nodes:
             if isinstance(node.op.primitive, Region):
                 self.wide = True

@@ -152,6 +152,8 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     k, m = op.params["num_consts"], len(op.out_types)
     if of_integers(op.in_types[i] for i, needed in enumerate(needs) if needed):
         return plain_adjoint(op, needs, live)
+    if not any(needs[: len(needs) - op.params["rule"].num_tokens]):
+        return plain_adjoint(op, needs, live)  # of the function's own arguments, none is differentiated
     if any(needs[:k]):
         raise errors.closed_over("custom_vjp", op.params["label"])
     rule: VjpRule = op.params["rule"].of((*needs[k:], *live))

@@ -19,6 +19,9 @@ from fgrad.run.kernels.phases import Along
 #: the elements of a block of columns, and of one with several groups, in which each product is smaller
 BLOCK, GROUPED_BLOCK = 1 << 19, 1 << 17
 
+#: bytes after which addresses share their places in the cache, and how many such elements it holds
+PAGE, FEW = 4096, 8
+
 #: writes, from ``x[n, g, c, ...]`` and ``w[g, o, c, ...]``, the results ``out[n, g, o, ...]``
 Convolve = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -28,7 +31,7 @@ def by_columns(outer: tuple[int, int, int], outputs: int, sizes: Sequence[int], 
     n, groups, features = outer
     dims, counts = len(along), [p.count for p in along]
     width, size = features * math.prod([p.taps for p in along]), math.prod(counts)
-    windows_of = _windows(outer, sizes, along, dtype)
+    windows_of = windows_in(outer, sizes, (), along, dtype)
     results, taps = range(3, 3 + dims), range(3 + dims, 3 + 2 * dims)
     as_rows = along[-1].count < along[-1].taps
     order = (1, 0, *results, 2, *taps) if as_rows else (1, 2, *taps, 0, *results)
@@ -64,43 +67,74 @@ def blocks_of(n: int, size: int, limit: int) -> Iterator[slice]:
     return (slice(first, min(first + length, n)) for first in range(0, n, length))
 
 
-def reading(outer: Sequence[int], sizes: Sequence[int], along: Along, dtype: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """A function that gives the elements that a phase reads, with zeros beyond the edges in a new array."""
-    source = (..., *[slice(max(p.start, 0), max(p.end, 0)) for p in along])
+def reading(
+    outer: Sequence[int], sizes: Sequence[int], along: Along, dtype: Any, last: Sequence[int] = ()
+) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that gives the elements that a phase reads, with zeros beyond the edges in a new array.
+
+    The dimensions lie between the axes ``outer`` and ``last``.
+    """
+    every = [slice(None)] * len(last)
+    source = (..., *[slice(max(p.start, 0), max(p.end, 0)) for p in along], *every)
     if not _beyond(sizes, along):
         return lambda x: x[source]
     ends = [(max(-p.start, 0), max(min(p.end, size) - p.start, 0)) for p, size in zip(along, sizes, strict=True)]
-    inside = (..., *[slice(low, max(low, high)) for low, high in ends])
-    shape = (*outer, *[p.end - p.start for p in along])
+    inside = (..., *[slice(low, max(low, high)) for low, high in ends], *every)
+    shape = (*outer, *[p.end - p.start for p in along], *last)
 
     def padded(x: np.ndarray) -> np.ndarray:
         out = np.zeros(shape, dtype)
-        out[inside] = x[source]
+        copy(x[source], out[inside])
         return out
 
     return padded
+
+
+def copy(x: np.ndarray, out: np.ndarray) -> None:
+    """Write the elements of an array to another one.
+
+    If those along the last axis are whole pages apart, they displace each other in the cache, so a few are copied at a
+    time.
+    """
+    if x.strides[-1] % PAGE or not x.strides[-1]:
+        out[...] = x
+        return
+    for few in blocks_of(x.shape[-1], x.shape[-1], FEW):
+        out[..., few] = x[..., few]
 
 
 def _beyond(sizes: Sequence[int], along: Along) -> bool:
     return any(p.start < 0 or p.end > size for p, size in zip(along, sizes, strict=True))
 
 
-def _windows(
-    outer: Sequence[int], sizes: Sequence[int], along: Along, dtype: Any
+def in_order(x: np.ndarray) -> np.ndarray:
+    """An array whose last axis is the last in memory."""
+    out = np.empty(x.shape, x.dtype)
+    copy(x, out)
+    return out
+
+
+def windows_in(
+    outer: Sequence[int], sizes: Sequence[int], last: Sequence[int], along: Along, dtype: Any
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """A function that gives a view with two axes for each one read: first those of the results, then of the taps."""
-    read, dims = reading(outer, sizes, along, dtype), len(along)
-    if all(p.taps == 1 for p in along):
-        every = (..., *[slice(None, None, p.stride) for p in along], *[None] * dims)
+    """A function that gives a view with two axes for each one read: first those of the results, then of the taps.
+
+    They lie between the axes ``outer`` and ``last``.  If there are last axes, they are the last in memory, too.
+    """
+    read, first, end = reading(outer, sizes, along, dtype, last), len(outer), len(outer) + len(along)
+    if all(p.taps == 1 for p in along) and not last:
+        every = (..., *[slice(None, None, p.stride) for p in along], *[None] * len(along))
         return lambda x: read(x)[every]
-    shape = (*outer, *[p.count for p in along], *[p.taps for p in along])
+    shape = (*outer, *[p.count for p in along], *[p.taps for p in along], *last)
 
     def strides_of(steps: Sequence[int]) -> tuple[int, ...]:
-        inner = steps[-dims:]
+        inner = steps[first:end]
         results = [step * p.stride for step, p in zip(inner, along, strict=True)]
-        return (*steps[:-dims], *results, *[step * p.dilation for step, p in zip(inner, along, strict=True)])
+        taps = [step * p.dilation for step, p in zip(inner, along, strict=True)]
+        return (*steps[:first], *results, *taps, *steps[end:])
 
     if not _beyond(sizes, along):
-        return lambda x: as_strided(y := read(x), shape, strides_of(y.strides), writeable=False)
-    strides = strides_of(np.empty((*outer, *[p.end - p.start for p in along]), dtype).strides)
+        arranged = in_order if last else np.asarray
+        return lambda x: as_strided(y := arranged(read(x)), shape, strides_of(y.strides), writeable=False)
+    strides = strides_of(np.empty((*outer, *[p.end - p.start for p in along], *last), dtype).strides)
     return lambda x: np.ndarray(shape, dtype, read(x), 0, strides)  # a fifth of the time of ``as_strided``

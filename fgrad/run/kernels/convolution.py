@@ -18,7 +18,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.columns import BLOCK, Convolve, blocks_of, by_columns, reading
+from fgrad.run.kernels.columns import BLOCK, Convolve, blocks_of, by_columns, in_order, reading, windows_in
 from fgrad.run.kernels.helpers import PART, slices_of, together
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
 from fgrad.run.kernels.one_thread import THREADS, on_one_thread
@@ -34,9 +34,10 @@ MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 TAP = 0.5
 #: an element of the columns, and a multiplication in a loop over taps, take as long as so many multiplications of BLAS
 COPIED, LOOPED = 8, 8
-#: a grouped convolution is a loop over its results if each group has at most so many; and from this many taps in a row
-#: on, the groups need not be the last axis
-RESULTS, LONG = 32, 16
+#: a grouped convolution is a loop over its results if each group has at most so many
+RESULTS = 32
+#: from this many groups on, they are the last axis of a sum of products
+GROUPS = 16
 #: so many indices per part may be cut unevenly
 UNEVEN = 4
 
@@ -89,27 +90,17 @@ def _by_adding(axes: Sequence[Axis]) -> Convolve:
 
 def _taps(sizes: Sizes, along: Along) -> Convolve:
     """A loop over the taps, for one feature per group."""
-    groups, dims = sizes.groups, len(along)
-    read_of = reading((sizes.n, groups), sizes.sizes, along, sizes.dtype)
+    read_of, dims = reading((sizes.n, sizes.groups), sizes.sizes, along, sizes.dtype), len(along)
     offsets = [
         (offset, [p.read_at(tap) for tap, p in zip(offset, along, strict=True)])
         for offset in itertools.product(*[range(p.taps) for p in along])
     ]
 
     def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-        read, taps = read_of(x[:, :, 0]), w[:, :, 0]
-        groups_last = out.strides[1] < out.strides[-1]
-        if groups_last:
-            read, taps = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (taps, 0)))
-            out = np.moveaxis(out, 1, -1)
-        read = np.expand_dims(read, 1 if groups_last else 2)
-        term = None
+        read, term = read_of(x[:, :, 0])[:, :, None], None
         for offset, position in offsets:
-            if groups_last:
-                part, factor = read[(slice(None), slice(None), *position)], taps[(slice(None), *offset)]
-                factor = factor.reshape(-1, *[1] * dims, groups)
-            else:
-                part, factor = read[(..., *position)], taps[(..., *offset)].reshape(groups, -1, *[1] * dims)
+            part, factor = read[(..., *position)], w[(slice(None), slice(None), 0, *offset)]
+            factor = factor.reshape(*factor.shape, *[1] * dims)
             if term is None:
                 np.multiply(part, factor, out=out)
                 term = np.empty_like(out)
@@ -123,8 +114,7 @@ def _results(sizes: Sizes, along: Along) -> Convolve:
     """A loop over the results, for few of them in each group."""
     read_of = reading((sizes.n, sizes.groups, sizes.features), sizes.sizes, along, sizes.dtype)
     inner = "xyzuvw"[: len(along)]
-    groups_last = along[-1].taps < LONG
-    subscripts = f"nc{inner}g,oc{inner}g->ngo" if groups_last else f"ngc{inner},goc{inner}->ngo"
+    subscripts = f"ngc{inner},goc{inner}->ngo"
     windows = [
         (position, [p.read_for(result) for result, p in zip(position, along, strict=True)])
         for position in itertools.product(*[range(p.count) for p in along])
@@ -132,12 +122,22 @@ def _results(sizes: Sizes, along: Along) -> Convolve:
 
     def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
         read = read_of(x)
-        every: tuple[slice, ...] = (slice(None),) * 3
-        if groups_last:
-            read, w = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a, axis in ((read, 1), (w, 0)))
-            every = every[1:]
         for position, window in windows:
-            np.einsum(subscripts, read[(*every, *window)], w, out=out[(..., *position)])
+            np.einsum(subscripts, read[(..., *window)], w, out=out[(..., *position)])
+
+    return convolve
+
+
+def _groups_last(sizes: Sizes, along: Along) -> Convolve:
+    """A sum of products in which the groups are the last axis, for many groups of few features or few results."""
+    count, axes = len(along), "stuvwxyzpqr"
+    results, taps = axes[:count], axes[count : 2 * count]
+    subscripts = f"nc{results}{taps}g,oc{taps}g->no{results}g"
+    windows_of = windows_in((sizes.n, sizes.features), sizes.sizes, (sizes.groups,), along, sizes.dtype)
+
+    def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        windows, kernel = windows_of(np.moveaxis(x, 1, -1)), in_order(np.moveaxis(w, 0, -1))
+        out[...] = np.moveaxis(np.einsum(subscripts, windows, kernel), -1, 1)
 
     return convolve
 
@@ -227,6 +227,7 @@ def _convolution(op: Op) -> Kernel | None:
     added = math.prod(taps + sizes) * outputs * n // batches
     cost = COLUMN * read + PHASE * (len(phases) - 1)
     depthwise = width == 1 and outputs <= MULTIPLE * groups and math.prod(taps) <= TAPS
+    few = groups > 1 and not depthwise and n // batches * (outputs // groups) * math.prod(shape[2:]) <= RESULTS
     by_taps = depthwise and (dtype not in FLOATS or math.prod(shape[2:]) <= FEW)
     dims = len(axes)
     multiplications = read * outputs // groups
@@ -235,11 +236,14 @@ def _convolution(op: Op) -> Kernel | None:
     part = Sizes(n // batches, groups, width, outputs // groups, tuple(sizes), dtype)
     # the order in memory of ``out[n, g, o, ...]``
     memory = (1, 2, 0, *range(3, 3 + dims))
-    if by_taps:
+    if groups >= GROUPS and (depthwise or few):
+        most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
+        convolve = _in_parts(part, most, lambda p, _: _in_phases(_groups_last, p, phases, whole), phases, rows=False)
+    elif by_taps:
         most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
         convolve = _in_parts(part, most, lambda part, _: _in_phases(_taps, part, phases, whole), phases, rows=False)
-        memory = (0, 2, *range(3, 3 + dims), 1) if shape[-1] < groups else tuple(range(3 + dims))
-    elif groups > 1 and not depthwise and n // batches * (outputs // groups) * math.prod(shape[2:]) <= RESULTS:
+        memory = tuple(range(3 + dims))
+    elif few:
         most = min(THREADS, LOOPED * multiplications // PART)
         convolve = _in_parts(part, most, lambda part, _: _in_phases(_results, part, phases, whole), phases, rows=False)
     elif (

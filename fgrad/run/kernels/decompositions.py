@@ -1,6 +1,6 @@
-"""Kernels of decompositions and triangular systems: SciPy's LAPACK, which XLA calls on a CPU too.
+"""Kernels of decompositions and triangular systems: LAPACK, which XLA calls on a CPU too; mostly that of SciPy.
 
-``scipy.linalg`` takes a fifth of a second to import.  SciPy imports it on attribute access, here at the first use.
+SciPy imports ``scipy.linalg`` on attribute access, here at the first use.
 """
 
 import math
@@ -8,21 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, flushed, same
 from fgrad.run.kernels.one_thread import on_one_thread
+from fgrad.run.kernels.openblas import LETTERS, cholesky, of_scipy, triangular_solve
 
-_LETTERS = {np.dtype(name): letter for name, letter in zip(("f4", "f8", "c8", "c16"), "sdcz", strict=True)}
 #: nanoseconds that Python takes for one matrix of a batch
 _MATRIX = 5000.0
-
-
-def _routine(name: str, dtype: np.dtype) -> Callable[..., Any]:
-    """The LAPACK or BLAS routine for a dtype."""
-    library = scipy.linalg.blas if name == "trsm" else scipy.linalg.lapack
-    return getattr(library, _LETTERS[dtype] + name)
 
 
 #: from an operation to its computation for one matrix; None if it has no kernel
@@ -35,13 +28,12 @@ def _each(compute_of: _ForOneMatrix) -> Entry:
     def entry(op: Op) -> Kernel | None:
         types, outs = op.in_types, op.out_types
         batch = types[0].shape[: types[0].ndim - 2]
-        if types[0].dtype not in _LETTERS or any(t.size == 0 for t in (*types, *outs)):
+        if types[0].dtype not in LETTERS or any(t.size == 0 for t in (*types, *outs)):
             return None
         compute = compute_of(op)
         if compute is None:
             return None
-        # SciPy has a BLAS of its own
-        compute = on_one_thread(_batched(compute, op, len(batch)) if batch else compute, scipy.linalg.blas._fblas)
+        compute = on_one_thread(_batched(compute, op, len(batch)) if batch else compute)
         return Kernel(compute, _flushing(compute), _excess(batch, op), exact=False)
 
     return entry
@@ -81,32 +73,26 @@ def _or_nan(x: np.ndarray, ok: bool) -> np.ndarray:
 
 
 def _cholesky(op: Op) -> Compute:
-    potrf = _routine("potrf", op.in_types[0].dtype)
-
-    def compute(x: Any) -> Any:
-        factor, info = potrf(x, lower=1, clean=0)
-        return _or_nan(factor, info == 0)
-
-    return compute
+    factored = cholesky(op.in_types[0].dtype)
+    return lambda x: _or_nan(*factored(x))
 
 
 def _triangular_solve(op: Op) -> Compute:
-    params, dtype = op.params, op.in_types[0].dtype
-    trsm = _routine("trsm", dtype)
-    left, lower, unit = (int(params[name]) for name in ("left_side", "lower", "unit_diagonal"))
+    params = op.params
     conjugate, transpose = params["conjugate_a"], params["transpose_a"]
-    transposed = 0 if not transpose else 2 if conjugate else 1
-
-    def compute(a: Any, b: Any) -> Any:
-        a = a.conj() if conjugate and not transpose else a
-        return trsm(1.0, a, b, side=1 - left, lower=lower, trans_a=transposed, diag=unit)
-
-    return compute
+    solve = triangular_solve(
+        op.in_types[0].dtype,
+        left=params["left_side"],
+        lower=params["lower"],
+        transposed=0 if not transpose else 2 if conjugate else 1,
+        unit=params["unit_diagonal"],
+    )
+    return solve if transpose or not conjugate else lambda a, b: solve(a.conj(), b)
 
 
 def _lu(op: Op) -> Compute:
     rows = op.in_types[0].shape[-2]
-    getrf = _routine("getrf", op.in_types[0].dtype)
+    getrf = of_scipy("getrf", op.in_types[0].dtype)
 
     def compute(x: Any) -> Any:
         factors, pivots, info = getrf(x)
@@ -137,8 +123,8 @@ def _pivots(op: Op) -> Kernel | None:
 
 def _geqrf(op: Op) -> Compute:
     type = op.in_types[0]
-    geqrf = _routine("geqrf", type.dtype)
-    work_size = int(_routine("geqrf_lwork", type.dtype)(*type.shape[-2:])[0].real)
+    geqrf = of_scipy("geqrf", type.dtype)
+    work_size = int(of_scipy("geqrf_lwork", type.dtype)(*type.shape[-2:])[0].real)
 
     def compute(x: Any) -> Any:
         factors, scales, _, _ = geqrf(x, lwork=work_size)
@@ -149,7 +135,7 @@ def _geqrf(op: Op) -> Compute:
 
 def _householder_product(op: Op) -> Compute:
     dtype = op.in_types[0].dtype
-    routine = _routine("ungqr" if dtype.kind == "c" else "orgqr", dtype)
+    routine = of_scipy("ungqr" if dtype.kind == "c" else "orgqr", dtype)
 
     def compute(factors: Any, scales: Any) -> Any:
         work_size = int(routine(factors, scales, lwork=-1)[1][0].real)
@@ -184,8 +170,8 @@ def _eigh(op: Op) -> Compute | None:
     if params["subset_by_index"] not in (None, (0, n)) or params["algorithm"] is not None:
         return None
     name, lower = "heevd" if dtype.kind == "c" else "syevd", int(params["lower"])
-    evd = _routine(name, dtype)
-    *sizes, _ = _routine(f"{name}_lwork", dtype)(n, lower=lower)
+    evd = of_scipy(name, dtype)
+    *sizes, _ = of_scipy(f"{name}_lwork", dtype)(n, lower=lower)
     work_size = {key: int(np.real(size)) for key, size in zip(("lwork", "liwork", "lrwork"), sizes, strict=False)}
 
     def compute(x: Any) -> Any:
@@ -200,8 +186,8 @@ def _svd(op: Op) -> Compute | None:
     (m, n), vectors, full = type.shape[-2:], int(params["compute_uv"]), int(params["full_matrices"])
     if params["subset_by_index"] not in (None, (0, min(m, n))) or params["algorithm"] is not None:
         return None
-    gesdd = _routine("gesdd", type.dtype)
-    work_size = int(_routine("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
+    gesdd = of_scipy("gesdd", type.dtype)
+    work_size = int(of_scipy("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
 
     def compute(x: Any) -> Any:
         u, values, v, info = gesdd(x, compute_uv=vectors, full_matrices=full, lwork=work_size)

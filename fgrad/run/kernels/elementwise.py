@@ -276,8 +276,19 @@ _MANY = 1 << 12
 def _chosen(which: Any, no: Any, yes: Any, bits: str) -> Any:
     if which.size < _MANY:
         return np.where(which, yes, no)
-    dtype, no, yes = no.dtype, no.view(bits), yes.view(bits)
-    return (no ^ ((yes ^ no) & -which.astype(bits))).view(dtype)
+    dtype, no, yes, mask = no.dtype, no.view(bits), yes.view(bits), which.astype(bits)
+    if no.shape == mask.shape and _is_zero(yes, no):
+        mask -= 1
+        return np.bitwise_and(no, mask, out=mask).view(dtype)
+    np.negative(mask, out=mask)
+    if yes.shape == mask.shape and _is_zero(no, yes):
+        return np.bitwise_and(yes, mask, out=mask).view(dtype)
+    return (no ^ ((yes ^ no) & mask)).view(dtype)
+
+
+def _is_zero(x: Any, other: Any) -> bool:
+    """Whether an array of bits is one zero, broadcast to the shape of another at most."""
+    return x.size <= other.size and not any(x.strides) and not x.item(0)
 
 
 ELEMENTWISE: dict[str, Entry] = {

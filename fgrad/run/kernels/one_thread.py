@@ -55,13 +55,13 @@ def on_one_thread(compute: Compute, module: Any = None) -> Compute:
     if module is None:
         _touch_buffers()
 
-    def alone(*args: Any) -> Any:
+    def alone(*args: Any, **options: Any) -> Any:
         before = get()
         if before == 1:
-            return compute(*args)
+            return compute(*args, **options)
         try:
             put(1)
-            return compute(*args)
+            return compute(*args, **options)
         finally:
             put(before)
 

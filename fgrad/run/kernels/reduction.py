@@ -1,6 +1,8 @@
 """Kernels of sums, products, extremes, and their running versions."""
 
+import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,36 @@ def _total(function: np.ufunc) -> Entry:
         return _order_dependent(partial(function.reduce, axis=along, dtype=dtype), dtype)
 
     return entry
+
+
+#: sums of so many elements at least, of so many inner ones each at most, are einsums
+_SUMMED, _INNER = 1 << 9, 1 << 12
+
+_PLAIN_SUM = _total(np.add)
+
+
+def _sum(op: Op) -> Kernel | None:
+    """A sum; over inner axes, and outer ones as well, by ``einsum``, which takes a half to a third of the time.
+
+    NumPy adds many elements in pairs, which is more accurate, so long sums are left to it.
+    """
+    type, axes = op.in_types[0], frozenset(op.params["axes"])
+    plain = _PLAIN_SUM(op)
+    kept = [axis for axis in range(type.ndim) if axis not in axes]
+    first, end = (kept[0], kept[-1] + 1) if kept else (0, 0)
+    inner = math.prod(type.shape[end:])
+    if plain is None or type.dtype not in FLOATS or len(kept) < end - first:
+        return plain
+    if type.size < _SUMMED or not 1 < inner <= _INNER:
+        return plain
+    three, shape = (math.prod(type.shape[:first]), math.prod(type.shape[first:end]), inner), op.out_types[0].shape
+
+    def compute(x: Any) -> Any:
+        if x.flags.c_contiguous:
+            return np.einsum("okn->k", x.reshape(three)).reshape(shape)
+        return plain.compute(x)
+
+    return _order_dependent(compute, type.dtype)
 
 
 def _order_dependent(compute: Compute, dtype: np.dtype) -> Kernel:
@@ -87,6 +119,6 @@ REDUCTION: dict[str, Entry] = {
     "reduce_min": _reduction(np.minimum, ORDERED),
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
     "reduce_prod": _total(np.multiply),
-    "reduce_sum": _total(np.add),
+    "reduce_sum": _sum,
 }
 TABLE.update(REDUCTION)

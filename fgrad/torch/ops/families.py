@@ -112,6 +112,7 @@ FAMILIES = {
     "ops.linalg.matrix_functions": "linalg.vector_norm linalg.matrix_norm linalg.norm norm linalg.cond "
     "linalg.matrix_rank matrix_power linalg.matrix_power linalg.matrix_exp matrix_exp linalg.multi_dot linalg.matmul "
     "linalg.vecdot linalg.cross linalg.diagonal linalg.vander",
+    "ops.linalg.product_sums": "addmm addmm_ addmv addmv_ addbmm addbmm_ baddbmm baddbmm_ addr addr_",
     "ops.linalg.solving": "linalg.solve_ex linalg.solve linalg.solve_triangular triangular_solve cholesky_solve "
     "cholesky_inverse linalg.lstsq linalg.tensorinv linalg.tensorsolve",
     "ops.linalg.symmetric_factors": "linalg.ldl_factor_ex linalg.ldl_factor linalg.ldl_solve",

@@ -54,3 +54,14 @@ def test_the_node_of_a_view_whose_base_was_written(name: str):
         return made, view.grad_fn.name()
 
     agree(Case(name, run), theirs)
+
+
+@pytest.mark.parametrize("index", [0, slice(0, 1), [0], ...], ids=str)
+def test_a_number_too_large_for_half_precision_is_written_as_infinity(index: Any):
+    def run(torch: Any, number: float, dtype: str) -> Any:
+        x = torch.zeros(2, dtype=getattr(torch, dtype))
+        x[index] = number
+        return x
+
+    for number, dtype in ((-1e9, "float16"), (1e39, "bfloat16"), (1e39, "float32")):
+        agree(Case(f"{number} in {dtype}", lambda torch: run(torch, number, dtype)), theirs)

@@ -7,6 +7,7 @@ import pytest
 from flax import nnx
 from flax.linen import fp8_ops
 
+import fgrad
 from tests.real.jax.compare import compare
 
 pytestmark = pytest.mark.real
@@ -81,3 +82,4 @@ def test_a_type_whose_cotangents_are_combined_by_their_maximum():
         return jax.lax.scan(body, jnp.array([2.0]), None, length=3)[0][0]
 
     compare(lambda lib: lib.grad(loss, (0, 1))(jnp.ones(1), jnp.zeros(3)))
+    assert "fp8_meta32[3], 12 B" in fgrad.make_graph(loss)(jnp.ones(1), jnp.zeros(3)).to_html()

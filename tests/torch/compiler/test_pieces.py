@@ -1,11 +1,13 @@
 """Calls that ask for numbers run in pieces: Python's statements run at each call, what is between them as programs."""
 
+import gc
+
 import numpy as np
 import pytest
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.mutable.capture.pieces import Piece
+from fgrad.mutable.capture.pieces import LiveTape, Piece
 from fgrad.mutable.values.evaluation import is_abstract
 from tests.torch.compiler.programs import classifier, close, same
 
@@ -355,6 +357,27 @@ def test_memory_that_numpy_looks_at_shows_what_a_piece_writes():
     shared = x.numpy()
     torch.compiler.explain(f)(x, torch.ones(2))
     assert shared.tolist() == x.tolist() == [1, 1]
+
+
+def test_what_ran_in_pieces_keeps_no_values():
+    """A step's tape is in a cycle, and would keep all parameters and gradients until the collector comes."""
+    w = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        w.square().sum().backward()
+        optimizer.step()
+
+    compiled = torch.compile(step)
+    gc.collect()
+    gc.disable()
+    try:
+        compiled()
+        tapes = [x for x in gc.get_objects() if isinstance(x, LiveTape)]
+        assert tapes and not any(tape.known for tape in tapes)
+    finally:
+        gc.enable()
 
 
 def test_a_parameter_that_gets_other_memory_after_a_write_runs_in_pieces():

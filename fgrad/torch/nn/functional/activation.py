@@ -7,13 +7,16 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
+from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
 from fgrad.torch.ops.table.dispatch import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.table import Array, operation_of, writes_out
 
@@ -58,7 +61,6 @@ threshold_: Callable[..., Any] = functional(ops.threshold_, dispatch=OF_TORCH)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, backward_node="HardtanhBackwardBackward0", always_saved=("self",))
-@single
 def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
     if input.dtype == np.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
@@ -66,8 +68,17 @@ def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
         raise NotImplementedError("clamp is not supported for complex types")
     if input.dtype.kind == "u" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    low, high = jnp.asarray(min_val, input.dtype), jnp.asarray(max_val, input.dtype)
-    return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
+    for bound in (min_val, max_val):
+        check_number(bound, from_numpy(input.dtype))
+    low, high = input.dtype.type(min_val), input.dtype.type(max_val)
+
+    def within(x: Any) -> Any:
+        return lax.min(lax.max(x, lax.full_like(x, low)), lax.full_like(x, high))
+
+    def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
+        return (lax.select((x <= low) | (x >= high), lax.full_like(ct, 0), ct),)
+
+    return define_rule(within, vjp=vjp)(input)
 
 
 @functional

@@ -9,17 +9,20 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import is_grad_enabled
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.random.random import source_of
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
 
 def _leaky(input: Any, slope: Any) -> Any:
     check_floating("leaky_relu_cpu", input)
+    check_number(slope, from_numpy(input.dtype))
     return jnp.where(input > 0, input, input * slope)
 
 

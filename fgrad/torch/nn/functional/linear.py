@@ -8,7 +8,7 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
-from fgrad.torch.ops.linalg.products import ADDMM
+from fgrad.torch.ops.linalg.product_sums import ADDMM
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.kinds import check_kinds

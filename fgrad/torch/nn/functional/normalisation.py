@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jax import lax
 
-from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
@@ -17,66 +17,13 @@ from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy, i
 from fgrad.mutable.types.limits import finfo
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
+from fgrad.torch.nn.functional.moments import affine, normalised
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 from fgrad.torch.ops.views.padding import pad
-
-
-def normalised(x: Any, axes: Ints, eps: float) -> Any:
-    """The elements less their mean, divided by their standard deviation; ``eps`` is added to the variance.
-
-    The derivative is the closed formula, which is shorter than the chain rule through mean and variance.
-    """
-
-    def scale(x: Any) -> Any:
-        _, variance = _moments(x, axes)
-        return _broadcast(lax.rsqrt(lax.add(variance, lax.full_like(variance, eps))), x)
-
-    def centred(x: Any) -> Any:
-        return lax.sub(x, _broadcast(_mean(x, axes), x))
-
-    def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        along = lax.mul(out, _broadcast(_mean(lax.mul(ct, out), axes), x))
-        return (lax.mul(scale(x), lax.sub(centred(ct), along)),)
-
-    return define_rule(lambda x: lax.mul(centred(x), scale(x)), vjp=vjp)(x)
-
-
-# Written with lax: networks call these with many shapes, and each function of jnp would be traced for each.
-
-
-def _mean(x: Any, axes: Ints) -> Any:
-    """The mean over some axes, which stay with size 1."""
-    reduced = {axis % x.ndim for axis in axes}
-    shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
-    total = lax.reshape(lax.reduce_sum(x, tuple(sorted(reduced))), shape)
-    return lax.div(total, lax.full_like(total, math.prod([x.shape[axis] for axis in reduced])))
-
-
-def _moments(x: Any, axes: Ints) -> tuple[Any, Any]:
-    """Mean and variance over some axes, which stay with size 1."""
-    mean = _mean(x, axes)
-    return mean, _mean(lax.square(lax.sub(x, _broadcast(mean, x))), axes)
-
-
-def _broadcast(value: Any, x: Any) -> Any:
-    """An array broadcast along its axes of size 1 to the shape of another."""
-    return lax.broadcast_in_dim(value, x.shape, tuple(range(x.ndim)))
-
-
-def _affine(x: Any, weight: Any, bias: Any, axes: Ints) -> Any:
-    """``x * weight + bias``, whose parameters lie along some axes."""
-    shape = [x.shape[axis] for axis in axes]
-    weight, bias = (
-        None if parameter is None else lax.broadcast_in_dim(lax.reshape(parameter, shape), x.shape, axes)
-        for parameter in (weight, bias)
-    )
-    x = x if weight is None else lax.mul(x, weight)
-    return x if bias is None else lax.add(x, bias)
-
 
 # -- batches ---------------------------------------------------------------------------------------------------------
 
@@ -109,38 +56,41 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
     always_saved=("input", "weight", "running_mean", "running_var"),
 )  # fmt: skip
 def _native_batch_norm(
-    input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None, *,
-    training: bool, eps: float,
+    input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None,
+    momentum: Number = None, *, training: bool, eps: float,
 ) -> Any:  # fmt: skip
     of_channels = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check_batch_norm(input, of_channels, training)
-    return single(_batch_normalised)(input, weight, bias, running_mean, running_var, training=training, eps=eps)
+    x, mean, var, weight, bias = [None if a is None else _in_single(a) for a in (input, *of_channels.values())]
+    if not training:
+        return lax.convert_element_type(_with_running(x, mean, var, weight, bias, eps), input.dtype)
+    output, *batch = normalised(x, weight, bias, (0, *range(2, x.ndim)), (1,), eps)
+    output = lax.convert_element_type(output, input.dtype)
+    if running_mean is None:
+        return output
+    count = input.size // input.shape[1]
+    batch[1] = lax.mul(batch[1], lax.full_like(batch[1], count / max(count - 1, 1)))
+    share = lax.broadcast(lax.convert_element_type(momentum, mean.dtype), mean.shape)
+    rest = lax.sub(lax.full_like(share, 1), share)
+    moved = [
+        lax.add(lax.mul(rest, old), lax.mul(share, lax.reshape(new, old.shape)))
+        for old, new in zip((mean, var), batch, strict=True)
+    ]
+    return output, *[lax.convert_element_type(x, running_mean.dtype) for x in moved]
 
 
-def _batch_normalised(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, training: bool, eps: float
-) -> Any:
-    if training:
-        x = normalised(x, (0, *range(2, x.ndim)), eps)
-    else:
-        shape = (1, -1) + (1,) * (x.ndim - 2)
-        x = (x - running_mean.reshape(shape)) * lax.rsqrt(running_var.reshape(shape) + eps)
-    return _affine(x, weight, bias, (1,))
+def _in_single(x: Any) -> Any:
+    return lax.convert_element_type(x, np.float32) if is_half(x.dtype) else x
 
 
-@kernel("NotDifferentiable")
-def _running_statistics(input: Fixed, mean: Fixed, var: Fixed, momentum: Number) -> Any:
-    axes = (0, *range(2, input.ndim))
-    count = math.prod([input.shape[i] for i in axes])
-    weight = lax.broadcast(lax.convert_element_type(momentum, mean.dtype), mean.shape)
-    others = lax.sub(lax.full_like(weight, 1), weight)
-    new, biased = [lax.reshape(x, mean.shape) for x in _moments(lax.convert_element_type(input, mean.dtype), axes)]
-    unbiased = lax.mul(biased, lax.full_like(biased, count / max(count - 1, 1)))
-    pairs = (mean, new), (var, unbiased)
-    return tuple([lax.add(lax.mul(others, old), lax.mul(weight, batch)) for old, batch in pairs])
+def _with_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = lax.rsqrt(var.reshape(shape) + eps)
+    factor = factor if weight is None else factor * weight.reshape(shape)
+    return affine((x - mean.reshape(shape)) * factor, None, bias, (1,))
 
 
-_BATCH_NORM, _STATISTICS = operation_of(_native_batch_norm), operation_of(_running_statistics)
+_BATCH_NORM = operation_of(_native_batch_norm)
 
 _SHARED_STATISTICS = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
@@ -159,14 +109,15 @@ def _batch_norm(
         output = output if weight is None else output * weight.select(0, 0)
         return output if bias is None else output + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
-    output = apply(_BATCH_NORM, (input, weight, bias, running_mean, running_var), (bool(training), float(eps)))
-    if training and running_mean is not None:
-        # like PyTorch's kernel, this does not bump the version counter
-        mean, var = apply(_STATISTICS, (input, running_mean, running_var, float(momentum)))
-        if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
-            raise RuntimeError(_SHARED_STATISTICS)
-        running_mean._write(without_history(running_mean, mean._value()))
-        running_var._write(without_history(running_var, var._value()))
+    operands, params = (input, weight, bias, running_mean, running_var), (bool(training), float(eps))
+    if not training or running_mean is None:
+        return apply(_BATCH_NORM, (*operands, None), params)
+    output, mean, var = apply(_BATCH_NORM, (*operands, float(momentum)), params)
+    if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
+        raise RuntimeError(_SHARED_STATISTICS)
+    # like PyTorch's kernel, this does not bump the version counter
+    running_mean._write(without_history(running_mean, mean._value()))
+    running_var._write(without_history(running_var, var._value()))
     return output
 
 
@@ -298,7 +249,7 @@ def _native_layer_norm(
     _check_shapes(input, weight, bias, normalized_shape, "*, ")
     _check_mixed("LayerNormKernelImpl", input, weight, bias)
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    return single(lambda x, w, b: _affine(normalised(x, axes, eps), w, b, axes))(input, weight, bias)
+    return single(lambda x, w, b: normalised(x, w, b, axes, axes, eps)[0])(input, weight, bias)
 
 
 _LAYER_NORM = operation_of(_native_layer_norm)
@@ -355,8 +306,7 @@ def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *
 
     def normed(x: Any, w: Any, b: Any) -> Any:
         grouped = lax.reshape(x, (shape[0], group, shape[1] // group, *shape[2:]))
-        output = normalised(grouped, tuple(range(2, grouped.ndim)), eps)
-        return _affine(lax.reshape(output, x.shape), w, b, (1,))
+        return lax.reshape(normalised(grouped, w, b, tuple(range(2, grouped.ndim)), (1, 2), eps)[0], x.shape)
 
     return single(normed)(input, weight, bias)
 

@@ -8,6 +8,7 @@ from jax import lax, nn, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
 from fgrad.torch.ops.table.kernels import (
     check_floating,
@@ -18,6 +19,7 @@ from fgrad.torch.ops.table.kernels import (
     single,
     takes,
 )
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
@@ -28,6 +30,8 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
     check_floating("elu_cpu", input)
+    for number in (alpha, scale, input_scale):
+        check_number(number, from_numpy(input.dtype))
     negative = input <= 0
     below = jnp.expm1(jnp.where(negative, input, 0) * input_scale) * (alpha * scale)
     return jnp.where(negative, below, input * scale)
@@ -196,6 +200,8 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
 @single
 def _softplus(input: Array, beta: float, threshold: float) -> Any:
     check_floating("softplus_cpu", input)
+    for number in (beta, threshold):
+        check_number(number, from_numpy(input.dtype))
     scaled = input * beta
     straight = scaled > threshold
     return jnp.where(straight, input, jnp.log1p(jnp.exp(jnp.where(straight, 0, scaled))) / beta)

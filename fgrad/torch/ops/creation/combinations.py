@@ -9,7 +9,7 @@ from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, without_factor
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer
-from fgrad.torch.ops.table.numbers import check_fits
+from fgrad.torch.ops.table.numbers import check_computed
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, Operand
 from fgrad.torch.random.scalars import cpp_name
@@ -28,7 +28,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) 
 
     Source: `torch.addcmul <https://docs.pytorch.org/docs/stable/generated/torch.addcmul.html>`_.
     """
-    check_fits(value, input, tensor1, tensor2)
+    check_computed(value, input, tensor1, tensor2)
     return _addcmul, input, tensor1, tensor2, value
 
 
@@ -65,7 +65,7 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) 
     """
     if is_integer(tensor1) and is_integer(tensor2):
         raise RuntimeError(_INTEGER_ADDCDIV)
-    check_fits(value, input, tensor1, tensor2)
+    check_computed(value, input, tensor1, tensor2)
     return _addcdiv, input, tensor1, tensor2, value
 
 
@@ -128,5 +128,6 @@ def lerp(input: Array, end: Array, weight: Operand) -> Choice:
         _check_lerp(input, weight, "weight")
     if isinstance(weight, Tensor):
         return _lerp_tensor, input, end, weight
-    check_fits(weight, input, end)
+    if not is_integer(input):  # for which there is another error
+        check_computed(weight, input, end)
     return _lerp_number, input, end, weight

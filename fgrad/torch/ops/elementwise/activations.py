@@ -6,8 +6,10 @@ from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
+from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
 
@@ -15,6 +17,7 @@ from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_o
 @kernel("HardshrinkBackward0", strides=elementwise, backward_node="HardshrinkBackwardBackward0", always_saved=("self",))
 def _hardshrink(input: Array, lambd: float) -> Any:
     check_floating("hardshrink_cpu", input)
+    check_number(lambd, from_numpy(input.dtype))
     return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
 
 

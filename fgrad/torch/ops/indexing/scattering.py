@@ -208,6 +208,7 @@ def index_add(input: Array, dim: int, index: Fixed, source: Array, *, alpha: Num
     Source: `torch.Tensor.index_add_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html>`_.
     """
     dim = check_slices("index_add", input, dim, index, source)
+    check_number(alpha, input._type.dtype)
     size = size_along(input._type.shape, dim)
     single = alpha == 1 and adds_in_single(input._type.shape, dim, index)
     if single:

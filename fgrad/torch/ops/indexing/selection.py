@@ -10,13 +10,13 @@ from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
 from fgrad.mutable.operation.traits import OF_TENSORS
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, uint8
+from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, is_half, uint8
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative
 from fgrad.torch.ops.table.kernels import check_real_gradient
 from fgrad.torch.ops.table.kinds import check_kinds, kind
-from fgrad.torch.ops.table.numbers import check_fits, check_number, plain_number
+from fgrad.torch.ops.table.numbers import check_computed, check_fits, check_number, plain_number
 from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.table import (
@@ -28,7 +28,6 @@ from fgrad.torch.ops.table.table import (
     Operand,
     composite,
     operation,
-    operation_of,
 )
 
 # -- where -----------------------------------------------------------------------------------------------------------
@@ -70,7 +69,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         if not isinstance(x, (Tensor, *NUMBERS)):
             raise TypeError(no_match("where", types_of((condition, input, other)), _WHERE))
     for number, tensor in ((input, other), (other, input)):
-        if isinstance(tensor, Tensor) and isinstance(number, int | float):
+        # in half precision what is too large becomes infinite, as in the masks of attention
+        if isinstance(tensor, Tensor) and isinstance(number, int | float) and not is_half(tensor._type.dtype.numpy):
             check_fits(number, tensor)
     return _where(condition, input, other, out=out)
 
@@ -259,28 +259,42 @@ def relu(input: Array) -> Any:
     return _relu(input)
 
 
-@operation(
+@overload(
+    "threshold",
     "ThresholdBackward0",
     strides=elementwise_of_tensors,
     backward_node="ThresholdBackwardBackward0",
     gradient_saved_first=True,
-    method=False,
 )
-def threshold(input: Array, threshold: Number, value: Number) -> Any:
-    """The elements above a threshold, with ``value`` for the others.
-
-    Source: `torch.threshold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html>`_.
-    """
+def _threshold(input: Array, threshold: Number, value: Number) -> Any:
     check_kinds("threshold_cpu", "if", input)
     return jnp.where(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
 
 
-_THRESHOLD_WRITTEN = evolve(operation_of(threshold), node="ThresholdBackward1", plans={}, operand_count=0)
+def _check_threshold(input: Tensor, threshold: Any, value: Any) -> None:
+    dtype = input._type.dtype
+    if dtype is not bool_ and not dtype.is_complex:  # for which there is another error
+        check_computed(threshold, input)
+        check_number(value, dtype)
+
+
+@overloaded(method=False)
+def threshold(input: Array, threshold: Number, value: Number) -> Choice:
+    """The elements above a threshold, with ``value`` for the others.
+
+    Source: `torch.threshold <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html>`_.
+    """
+    _check_threshold(input, threshold, value)
+    return _threshold, input, threshold, value
+
+
+_THRESHOLD_WRITTEN = evolve(_threshold.operation, node="ThresholdBackward1", plans={}, operand_count=0)
 
 
 @composite(method=False)
 def threshold_(input: Any, threshold: float, value: float) -> Tensor:
     """``threshold`` in place."""
+    _check_threshold(input, threshold, value)
     return apply_inplace(_THRESHOLD_WRITTEN, (input, threshold, value))
 
 

@@ -234,7 +234,8 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         result, pending = _getitem(self, index), ()
     else:
         result, pending = _apply_basic(self, None if index is True else index, True)
-    plain = value.__class__ is float and self._type.dtype.is_floating_point and not pending
+    dtype = self._type.dtype
+    plain = value.__class__ is float and dtype.is_floating_point and dtype.itemsize > 2 and not pending
     if plain and result._type.shape and not is_tracked(result):
         fill_(result, value)  # untracked, so no node tells a number from a tensor
         return
@@ -253,7 +254,8 @@ def _as_tensor(tensor: Tensor, value: Any) -> Tensor:
     value = plain_number(value)
     _check_fits(value)
     dtype = tensor._type.dtype
-    check_number(value, dtype)
+    if not dtypes.is_half(dtype.numpy):  # there what is too large becomes infinite
+        check_number(value, dtype)
     if isinstance(value, complex) and not dtype.is_complex:
         value = bool(value) if dtype is dtypes.bool_ else value.real
     return new_tensor(constant(elements_of(value, dtype)), tensor_type(dtype, ()))

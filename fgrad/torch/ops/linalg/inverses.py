@@ -14,6 +14,7 @@ from fgrad.torch.ops.indexing.selection import where
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,
+    check_converged,
     check_inexact,
     check_square,
     column_major,
@@ -188,7 +189,7 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
     """
     relative = rcond if rtol is None else rtol
     if not isinstance(atol, Tensor) and not isinstance(relative, Tensor):
-        return _linalg_pinv(A, atol, relative, hermitian)
+        return _converged(A, _linalg_pinv(A, atol, relative, hermitian), hermitian)
     for name, tolerance in (("atol", atol), ("rtol", relative)):
         if not isinstance(tolerance, Tensor | None):
             raise TypeError(f"linalg_pinv(): argument '{name}' must be Tensor, not {type(tolerance).__name__}")
@@ -202,7 +203,13 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
     if relative is None:
         default = np.finfo(A._type.dtype.numpy).eps * max(A._type.shape[-2:])
         relative = where(atol > 0, 0.0, default)
-    return _linalg_pinv_of_tensors(A, atol, relative, hermitian)
+    return _converged(A, _linalg_pinv_of_tensors(A, atol, relative, hermitian), hermitian)
+
+
+def _converged(matrices: Tensor, inverses: Tensor, hermitian: bool) -> Tensor:
+    if not hermitian:
+        check_converged("linalg.svd", matrices, inverses, "singular values")
+    return inverses
 
 
 @composite(autocast="fp32", out=NOT_TAKEN)

@@ -123,17 +123,25 @@ def first_failure(info: Tensor) -> tuple[str, int] | None:
 
 
 def check_converged(function: str, matrices: Tensor, values: Tensor, what: str) -> None:
-    """Raise PyTorch's error for matrices whose singular values or eigenvalues LAPACK did not find: those are NaN."""
+    """Raise PyTorch's error for matrices whose singular values or eigenvalues LAPACK did not find.
+
+    Those, or what was computed from them (``values``), are NaN. PyTorch's are also for matrices with infinities, of
+    which only eigenvalues raise.
+    """
     found, given = elements(values._value()), elements(matrices._value())
     if found is None or given is None or not np.isnan(found).any():
         return
-    failed = np.isnan(found).any(-1)
+    failed = np.isnan(found).reshape(*matrices._type.shape[:-2], -1).any(-1)
+    if what == "singular values":
+        failed &= np.isnan(given).any((-2, -1)) | np.isfinite(given).all((-2, -1))
+        if not failed.any():
+            return
     i = int(np.flatnonzero(failed)[0])
     matrix = given.reshape(-1, *matrices._type.shape[-2:])[i]
     reason = (
         "contained non-finite values."
         if what == "singular values" and np.isnan(matrix).any()
-        else f"is ill-conditioned or has too many repeated {what} (error code: {found.shape[-1] - 1})."
+        else f"is ill-conditioned or has too many repeated {what} (error code: {min(matrix.shape) - 1})."
     )
     which = f"(Batch element {i}): " if failed.ndim else ""
     raise LinAlgError(f"{function}: {which}The algorithm failed to converge because the input matrix {reason}")

@@ -92,10 +92,10 @@ def _widened(x: Any) -> Any:
 
 
 def check_factor(name: str, factor: Any, array: Any) -> None:
-    """Raise PyTorch's errors for a real factor that an array of booleans or integers cannot be multiplied by."""
+    """Raise PyTorch's errors for a factor that an array of booleans or integers cannot be multiplied by."""
     if kind(factor) == "b" and kind(array) != "b":
         raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    if kind(factor) == "f" and kind(array) in "bi":
+    if kind(factor) in "fc" and kind(array) in "bi":
         raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
 
 

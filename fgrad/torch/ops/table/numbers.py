@@ -8,7 +8,7 @@ from jax import numpy as jnp
 
 from fgrad.mutable.operation.operands import check_64_bits
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.types.dtypes import dtype as Dtype, float32, is_half
 
 #: the C++ types in PyTorch's error
 CPP_NAMES = {
@@ -63,6 +63,14 @@ def check_fits(value: Any, *operands: Any) -> None:
         (dtype,) = dtypes
         if dtype.is_floating_point or dtype.is_complex or not any(isinstance(x, float) for x in (value, *operands)):
             check_number(value, dtype)
+
+
+def check_computed(value: Any, *operands: Any) -> None:
+    """The same for an operation that computes 16-bit floats, and the number beside them, in 32 bits."""
+    dtypes = {x._type.dtype for x in operands if isinstance(x, Tensor)}
+    if len(dtypes) == 1:
+        (dtype,) = dtypes
+        check_number(value, float32 if is_half(dtype.numpy) else dtype)
 
 
 @cache
