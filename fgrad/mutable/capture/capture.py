@@ -31,6 +31,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.draws import draw_graph, trial_draw
+from fgrad.mutable.capture.held_numbers import HeldNumber, settle
 from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import Streams
@@ -41,7 +42,7 @@ from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
-from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, text_of
+from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, as_array, text_of
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
@@ -154,6 +155,7 @@ class Capture:
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
+      held: those outside of the arguments, by their places (NOTE [Held numbers]).
       expected: flags whose values the recording takes for granted, as tensors, with these values.
       may_expect: whether there may be such flags (NOTE [Expectations]).
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
@@ -177,6 +179,7 @@ class Capture:
     symbolic: SymbolicNumbers = field(init=False)
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
+    held: dict[tuple[int, Any], SymbolicNumber] = field(factory=dict)
     expected: list[tuple[Any, bool]] = field(factory=list)
     may_expect: bool = False
     draws_early: bool = False
@@ -269,7 +272,10 @@ class Capture:
 
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
         """The value under a key of a dict from outside; floats, alone or in a tuple, become tensors that are inputs."""
-        value = holder[key]
+        if isinstance(symbol := holder[key], SymbolicNumber) and symbol.__class__ is float:
+            traced = as_array(symbol, NUMBER_TYPES[float].array.dtype)
+            return new_tensor(traced, type_of(traced))
+        value: Any = holder[key]
         _, before = self.snapshot.containers.get(id(holder), (None, {}))
         if before.get(key) is not value:
             return value  # set by the function itself
@@ -293,7 +299,14 @@ class Capture:
         self.symbolic_paths.append(path)
         return self.symbolic.input(value)
 
+    def hold(self, number: HeldNumber) -> None:
+        """Put a symbolic number in the place of one outside of the arguments, until everything is restored."""
+        symbol = self.symbolic_number(number.read(), number.location(self.snapshot).path)
+        self.held[number.place] = number.container[number.key] = symbol
+
     def _symbolic_input(self, index: int, dtype: np.dtype[Any]) -> Any:
+        if self.pieces is not None:
+            return constant(np.asarray(self.symbolic.steps[index].value, dtype))
         traced = self.tape.input(array_type((), dtype))
         path = text_of(self.symbolic.steps, self.symbolic.inputs, index, self.symbolic_paths)
         self.symbolic_inputs.append(SymbolicInput(index, traced, Location(path, (path,))))
@@ -421,6 +434,10 @@ class Capture:
             pieces.storages[each.storage] = each.input
         for number in self.numbers.values():
             tape.known[number.input.number] = np.asarray(number.value)
+        for number in self.symbolic_inputs:
+            tape.known[number.input.number] = np.asarray(self.symbolic.steps[number.index].value)
+        self.symbolic.are_settled = True
+        settle(self.snapshot)
         for draw in self.early_draws:
             tape.known[draw.input.number] = np.ascontiguousarray(draw.draw(()))
         for each in self.generators.values():
@@ -449,6 +466,7 @@ class Capture:
         for entries in (self.storages, self.counters, self.generators, self.local_generators, self.numbers):
             entries.clear()
         self.symbolic_inputs.clear()
+        self.held.clear()
         self.expected.clear()
 
 

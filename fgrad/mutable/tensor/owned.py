@@ -41,7 +41,9 @@ class Execution(Protocol):
     """A program that can overwrite arrays in their memory."""
 
     def unshared(self, arrays: Sequence[Any]) -> Sequence[Any]: ...
-    def run_into(self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any]) -> None: ...
+    def run_into(
+        self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any], stores: Sequence[Any]
+    ) -> None: ...
 
 
 #: the slots that the properties of the classes below shadow
@@ -186,15 +188,16 @@ class Owner:
                 return _copied(self.latest[0][0][0][index])
         return self.array(index)
 
-    def run_next(self, run: Execution, others: Sequence[Any]) -> Any:
+    def run_next(self, run: Execution, others: Sequence[Any], stores: Sequence[Any] = ()) -> Any:
         """Run a program that continues from the last call; returns its results, or None if it may not.
 
-        Other threads wait until it has run.  Then its results are stored, or nothing has changed.
+        Other threads wait until it has run.  Then its results are stored, or nothing has changed.  In the same moment
+        the stores, iterators of one element, set something else.
         """
         with self._lock:
-            return self._run_next(run, others) if self.open else None
+            return self._run_next(run, others, stores) if self.open else None
 
-    def _run_next(self, run: Execution, others: Sequence[Any]) -> Any:
+    def _run_next(self, run: Execution, others: Sequence[Any], stores: Sequence[Any]) -> Any:
         before = self.latest[0]
         outs, calls = before
         arrays = outs[0]
@@ -202,7 +205,7 @@ class Owner:
             self.busy = True
             if self.lent:
                 arrays = run.unshared(arrays)
-            run.run_into(self.latest, calls + 1, arrays, others)
+            run.run_into(self.latest, calls + 1, arrays, others, stores)
         finally:
             self.busy = False
             if self.latest[0] is not before:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from fgrad.seam import RawSource, here
 
@@ -43,12 +43,14 @@ class SymbolicNumbers:
       inputs: how many inputs there are.
       fixed: the steps whose values are guarded, with the user's line that needed the first.
       as_input: makes a traced value of a step's number, as an input of the program.
+      are_settled: whether the call goes on with these values, so that no more of them are guarded.
     """
 
     as_input: Callable[[int, Any], Any]
     steps: list[Step] = field(factory=list)
     inputs: int = 0
     fixed: dict[int, RawSource | None] = field(factory=dict)
+    are_settled: bool = False
     #: the indices of the steps, by function and operands, or by a constant
     _indices: dict[Any, int] = field(factory=dict)
     _arrays: dict[int, Any] = field(factory=dict)
@@ -97,13 +99,17 @@ class SymbolicNumbers:
     def outcome(self, function: Callable[..., bool], *operands: Any) -> bool:
         """The outcome of a test, which is guarded."""
         value = function(*map(plain, operands))
-        self.fixed.setdefault(self._step(function, operands, value), here())
+        self._fix(self._step(function, operands, value))
         return value
 
     def value_of(self, number: "SymbolicNumber") -> Any:
         """The value of a number, which is guarded."""
-        self.fixed.setdefault(number._index, here())
+        self._fix(number._index)
         return number._value
+
+    def _fix(self, index: int) -> None:
+        if not self.are_settled:
+            self.fixed.setdefault(index, here())
 
     def array(self, number: "SymbolicNumber", dtype: Any) -> Any:
         """A number as a traced value of one element."""
@@ -146,6 +152,24 @@ class NumberProgram:
         steps = [(x.function, x.operands, None if x.function else repr(x.value)) for x in own]
         return steps, [(i, repr(self.steps[i].value)) for i in self.fixed]
 
+    def outcomes(self) -> "NumberProgram":
+        """The same, of whose guards only the outcomes of tests remain."""
+        return evolve(self, fixed={i: at for i, at in self.fixed.items() if self.steps[i].value.__class__ is bool})
+
+    def determined(self, inputs: Sequence[Any]) -> set[int]:
+        """The inputs that have few values besides the recorded one, and not these, as in ``str(n)``."""
+        values = self._values(inputs)
+        pending = [i for i in self.fixed if self.steps[i].value.__class__ is not bool]
+        pending = [i for i in pending if values is None or not same_number(values[i], self.steps[i].value)]
+        found = set[int]()
+        while pending:
+            index = pending.pop()
+            if index < self.inputs:
+                found.add(index)
+            elif self.steps[index].function in _ONE_TO_ONE or isinstance(self.steps[index].function, type):
+                pending += self.steps[index].operands
+        return found
+
     def conditions(self, names: Sequence[str]) -> list[tuple[str, RawSource | None]]:
         """What is guarded, as text, with the line that needs it."""
         texts = [(self.steps[i].value, text_of(self.steps, self.inputs, i, names), at) for i, at in self.fixed.items()]
@@ -156,7 +180,16 @@ class NumberProgram:
 
     def at(self, inputs: Sequence[Any]) -> list[Any] | None:
         """All numbers for other inputs, or None if a guarded one, or the class of any, is another than it was."""
+        values = self._values(inputs)
+        if values is None or not all(same_number(values[i], self.steps[i].value) for i in self.fixed):
+            return None
+        return values
+
+    def _values(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """The values of all steps, or None if the class of any is another than it was."""
         values = list(inputs)
+        if any(x.__class__ is not step.value.__class__ for x, step in zip(values, self.steps, strict=False)):
+            return None
         try:
             for step in self.steps[self.inputs :]:
                 if step.function is None:
@@ -168,7 +201,7 @@ class NumberProgram:
                 values.append(value)
         except (ArithmeticError, ValueError):
             return None
-        return values if all(same_number(values[i], self.steps[i].value) for i in self.fixed) else None
+        return values
 
 
 def text_of(steps: Sequence[Step], inputs: int, index: int, names: Sequence[str]) -> str:
@@ -294,6 +327,7 @@ _CLASSES: dict[type, type[SymbolicNumber]] = {int: SymbolicInteger, float: Symbo
 SYMBOLIC = frozenset(_CLASSES)
 _OPERANDS = (bool, int, float)
 _SIGNS: dict[Any, str] = {}
+_ONE_TO_ONE = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pos)
 
 
 def _arithmetic(function: Callable[..., Any], is_reflected: bool) -> Callable[[Any, Any], Any]:

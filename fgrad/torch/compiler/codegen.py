@@ -15,18 +15,31 @@ tables takes longer than the work itself, so the functions here are generated, w
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import starmap
+from operator import setitem
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from fgrad.graph.source import function_of
+from fgrad.mutable.capture.scopes import Variable
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
-from fgrad.torch.compiler.effects import Constant, Effects, ExternalRef, NewRef, NewTensor, Tree, Value, note_writes
+from fgrad.torch.compiler.effects import (
+    Constant,
+    Effects,
+    ExternalRef,
+    NewRef,
+    NewTensor,
+    NumberRef,
+    Tree,
+    Value,
+    note_writes,
+)
 from fgrad.torch.compiler.external_tensors import Access
 from fgrad.torch.compiler.generated import Lines, Scope
 from fgrad.torch.compiler.guards import Guards
@@ -204,9 +217,13 @@ class FastEffects:
         self.repeated: list[RepeatedWrites] = [_NO_WRITES] * len(effects.counts)
         self.run: Callable[..., Any] | None = _effect_code(effects, outputs) if is_plain(effects) else None
 
-    def __call__(self, tensors: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+    def __call__(
+        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]
+    ) -> tuple[list[Tensor], Any]:
         run = self.run
-        return self.effects.apply(tensors, outs) if run is None else run(tensors, outs, self.repeated)
+        if run is None:
+            return self.effects.apply(tensors, outs, numbers)
+        return run(tensors, outs, self.repeated, numbers)
 
     def attribute_versions(self, tensors: Sequence[Tensor]) -> None:
         """Make the counters of a call attribute their next versions to it."""
@@ -222,15 +239,19 @@ def is_plain(effects: Effects) -> bool:
         classes[at].__setattr__ is object.__setattr__ and getattr(classes[at], name) in (None, False)
         for at, name, _ in effects.fields
     ) and all(
-        type(container).__setitem__ in (dict.__setitem__, OrderedDict.__setitem__) and key.__class__ in (str, int)
+        (isinstance(container, Variable) or type(container).__setitem__ in _PLAIN_STORES)
+        and key.__class__ in (str, int)
         for container, key, _ in effects.entries
     )
+
+
+_PLAIN_STORES = (dict.__setitem__, OrderedDict.__setitem__)
 
 
 def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
     scope |= {"copied": copy_node, "begin": _attribute_versions, "note": note_writes, "changes": changes}
-    lines = ["def run(found, outs, runs):"]
+    lines = ["def run(found, outs, runs, numbers):"]
     lines += _unpacked("t", len(effects.external.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
     lines += _unpacked("r", len(effects.counts), "runs")
@@ -253,7 +274,7 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines += [f"    t{at}._storage.array = o{output}" for at, output in effects.writes]
     lines += [f"    t{at}._counter.value += {delta}" for at, delta, _ in effects.counts]
     lines += [f"    t{at}.{name} = {_expression(value, scope)}" for at, name, value in effects.fields]
-    lines += [f"    {scope.name(into)}[{key!r}] = {_expression(value, scope)}" for into, key, value in effects.entries]
+    lines += entry_lines(effects, scope)
     lines += [f"    changes.{kind} = now" for kind in noted]
     # until here
     for i, (at, delta, writes) in enumerate(effects.counts):
@@ -262,6 +283,37 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines.append(f"    made = [{', '.join([f'g{i}' for i in range(len(effects.new_tensors))])}]")
     lines.append(f"    return made, {_expression(effects.result, scope)}")
     return function_of(lines, scope, "compiled call")
+
+
+def entry_lines(effects: Effects, scope: Scope) -> Lines:
+    """The lines that set the entries of dicts, and variables; they only load and store."""
+    return [
+        f"    {_target(container, key, scope)} = {_expression(value, scope)}"
+        for container, key, value in effects.entries
+    ]
+
+
+def stores_maker(effects: Effects, guards: Guards) -> Callable[..., Any]:
+    """A function of a call's numbers that gives iterators, each of which sets an entry or a variable (``run_into``)."""
+    scope = Scope(starmap=starmap, setitem=setitem, setattr=setattr, changes=changes, new=object.__new__)
+    stores = [(_setting(container, key, scope), _expression(x, scope)) for container, key, x in effects.entries]
+    if any(id(container) in guards.modules for container, *_ in effects.entries):
+        stores.append(("setattr, ((changes, 'attributes'", "new(object)"))
+    made = ", ".join([f"starmap({setting}, {value}),))" for setting, value in stores])
+    return function_of(["def run(numbers):", f"    return [{made}]"], scope, "compiled call")
+
+
+def _setting(container: Any, key: Any, scope: Scope) -> str:
+    """The arguments of ``starmap`` for an assignment, up to the value."""
+    if isinstance(container, Variable):
+        return f"setattr, (({scope.name(container.owner)}, 'cell_contents'"
+    return f"setitem, (({scope.name(container)}, {key!r}"
+
+
+def _target(container: Any, key: Any, scope: Scope) -> str:
+    if isinstance(container, Variable):
+        return f"{scope.name(container.owner)}.cell_contents"
+    return f"{scope.name(container)}[{key!r}]"
 
 
 def result_maker(
@@ -273,7 +325,7 @@ def result_maker(
     """
     scope |= {"Storage": Storage, "VersionCounter": VersionCounter, "Tensor": Tensor, "new": object.__new__}
     scope["copied"] = copy_node
-    lines = ["def run(found, outs):"]
+    lines = ["def run(found, outs, numbers):"]
     lines += [f"    [{', '.join([f't{i}' for i in indices])}] = found"] if indices else []
     for i, new in enumerate(effects.new_tensors):
         if i not in excluding:
@@ -329,6 +381,8 @@ def _expression(value: Value, scope: Scope) -> str:
             return f"t{number}"
         case NewRef(index):
             return f"g{index}"
+        case NumberRef(index):
+            return f"numbers[{index}]"
         case Constant(held):
             return scope.name(held)
         case Tree():

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.graph.names import stored_names
+from fgrad.mutable.capture.held_numbers import HeldNumber
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot, is_plain_class
 from fgrad.mutable.context.warning import warn
@@ -117,6 +118,7 @@ class Compiled:
         numbers = dict(number_arguments(args, kwargs))
         if numbers and self.varying.note(_key(args, kwargs, numbers)[0], numbers):
             return self(args, kwargs)
+        self.varying.note_held([x for each in self.programs.get(key, ()) for x in each.guards.changed_numbers()])
         classes = {cls for each in self.programs for cls in _of_new_objects(each, key)}
         if classes:
             OPENED.update(classes)
@@ -137,9 +139,18 @@ class Compiled:
                     "call. torch.compiler.explain shows what its programs depend on."
                 )
             return self._in_pieces(args, kwargs)
-        program, done = self._record(args, kwargs)
+        program, done = self._record(args, kwargs, [*self.varying.held.values()])
+        if self.varying.note_held(program.changed) and program.refused is not None:
+            return self(args, kwargs) if done is None else done.result
         if program.refused is not None and inputs:
             self.varying.refuse(numbers)
+            return self(args, kwargs)
+        if program.held and program.refused is not None and not program.breaks:
+            result = self.function(*args, **kwargs)
+            self.varying.refuse_held(program.held)  # else the error would be the function's own
+            return result
+        if unusable := program.unusable_numbers():
+            self.varying.refuse_held(unusable)
             return self(args, kwargs)
         self.recorded += 1
         self.programs.setdefault(key, []).insert(0, program)
@@ -159,7 +170,7 @@ class Compiled:
     def _differs_in_numbers(self, key: Any, inputs: Sequence[Any]) -> bool:
         """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""
         for program in self.programs.get(key, ()):
-            if program.breaks or program.guards.differ_in_numbers() or program.numbers.at(inputs) is None:
+            if program.breaks or program.guards.differ_in_numbers() or program.numbers_at(inputs) is None:
                 return True
         return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
 
@@ -171,7 +182,7 @@ class Compiled:
         every = config.check_every
         if every and (program.calls == 2 or not program.calls % every):
             program.disown()
-            checked, done = self._record(args, kwargs)
+            checked, done = self._record(args, kwargs, program.held)
             if not program.same_as(checked):
                 if checked.refused is not None and inputs:
                     self.varying.refuse(dict(number_arguments(args, kwargs)))
@@ -187,12 +198,12 @@ class Compiled:
             return self._run(program.first_call(tensors, inputs), args, kwargs)
         return self._run(call, args, kwargs)
 
-    def _record(self, args: Any, kwargs: Any) -> tuple[Program, EagerCall | None]:
+    def _record(self, args: Any, kwargs: Any, held: Sequence[HeldNumber]) -> tuple[Program, EagerCall | None]:
         try:
             _running.inside = True
             symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
-            strict = self.fullgraph and not symbolic
-            program, done, capture = record(self.function, args, kwargs, strict, symbolic=symbolic)
+            strict = self.fullgraph and not symbolic and not held
+            program, done, capture = record(self.function, args, kwargs, strict, symbolic=symbolic, held=held)
         finally:
             _running.inside = False
         program.release(capture)

@@ -4,8 +4,9 @@ NOTE [Effects]
 After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and a second walk
 has shown its effects; here they are recorded: which storages get which output, by how much counters advance, which
 entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.  New tensors
-are made at each call.  Effects of other kinds (a Python number that counts calls, a list that grows, a view of a tensor
-made inside) are ``NotReplayable``: such a call runs in pieces.
+are made at each call.  A Python number that changes is set to what Python computes from the call's numbers (NOTE [Held
+numbers]).  Effects of other kinds (a list that grows, a view of what is made inside) are ``NotReplayable``: such a call
+runs in pieces.
 """
 
 from collections import deque
@@ -15,6 +16,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.held_numbers import HeldNumber
 from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
@@ -24,7 +26,7 @@ from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
-from fgrad.mutable.types.symbolic import concrete
+from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.step import Step
@@ -73,7 +75,7 @@ class Constant:
 
     value: Any
 
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
         return self.value
 
 
@@ -83,7 +85,7 @@ class ExternalRef:
 
     index: int
 
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
         return tensors[self.index]
 
 
@@ -93,8 +95,18 @@ class NewRef:
 
     index: int
 
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
         return new[self.index]
+
+
+@frozen(eq=False)
+class NumberRef:
+    """One of the call's numbers (NOTE [Symbolic numbers])."""
+
+    index: int
+
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
+        return numbers[self.index]
 
 
 @frozen(eq=False)
@@ -104,14 +116,14 @@ class Tree:
     structure: Structure
     leaves: list["Value"]
 
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor]) -> Any:
-        return self.put_together([leaf(tensors, new) for leaf in self.leaves])
+    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
+        return self.put_together([leaf(tensors, new, numbers) for leaf in self.leaves])
 
     def put_together(self, leaves: Sequence[Any]) -> Any:
         return put_together(self.structure, iter(leaves))
 
 
-Value = Constant | ExternalRef | NewRef | Tree
+Value = Constant | ExternalRef | NewRef | NumberRef | Tree
 
 
 @define(eq=False)
@@ -148,7 +160,7 @@ class Effects:
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
             tuple([(at, name) for at, name, _ in self.fields]),
-            tuple([(id(container), key) for container, key, _ in self.entries]),
+            tuple([(HeldNumber(container, key).place, _signature(value)) for container, key, value in self.entries]),
         )
 
     def output(self, value: Any) -> int:
@@ -158,8 +170,10 @@ class Effects:
     def value(self, value: Any) -> Value:
         """The description of a value that a replayed call sets or returns."""
         capture = self.external.capture
+        if isinstance(value, SymbolicNumber):
+            return NumberRef(value._index)
         if not is_tensor(value):
-            return Constant(concrete(value))
+            return Constant(value)
         if value in capture.snapshot.tensors:
             return ExternalRef(self.external.index(value))
         return NewRef(self.new_index(value))
@@ -179,7 +193,7 @@ class Effects:
         self._counters.setdefault(tensor._counter, index)
         return index
 
-    def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+    def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Tensor], Any]:
         """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
         new: list[Tensor] = []
         for each in self.new_tensors:
@@ -187,8 +201,8 @@ class Effects:
         # first look everything up, and the old values; the rest only sets
         storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
-        entries = [(fields_of(tensors[at]), name, value(tensors, new)) for at, name, value in self.fields]
-        entries += [(container, key, value(tensors, new)) for container, key, value in self.entries]
+        entries = [(fields_of(tensors[at]), name, value(tensors, new, numbers)) for at, name, value in self.fields]
+        entries += [(container, key, value(tensors, new, numbers)) for container, key, value in self.entries]
         arrays = [storage.array for storage, _ in storages]
         values = [counter.value for counter, _ in counters]
         previous = [container.get(key, _ABSENT) for container, key, _ in entries]
@@ -215,7 +229,12 @@ class Effects:
             changes.attributes = changes.fields = now
         for (counter, delta), (_, _, writes) in zip(counters, self.counts, strict=True):
             note_writes(counter, delta, writes)
-        return new, self.result(tensors, new)
+        return new, self.result(tensors, new, numbers)
+
+
+def _signature(value: Value) -> Any:
+    """Equal for two calls that set an entry to the same number, or to something else."""
+    return value.index if isinstance(value, NumberRef) else None
 
 
 def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
@@ -342,10 +361,17 @@ def _entries(effects: Effects, container: dict[Any, Any], before: dict[Any, Any]
 
 def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> None:
     """An entry, an attribute or a variable that was set."""
+    held = effects.external.capture.held.get(HeldNumber(container, key).place)
+    if isinstance(value, SymbolicNumber):
+        if held is None and value.__class__ is type(old):
+            raise NotReplayable(f"a Python value changes: {_key_text(key)}")
+        if value is not held:
+            effects.entries.append((container, key, NumberRef(value._index)))
+        return
     if isinstance(value, _CONSTANTS):
-        if value.__class__ is old.__class__ and value == old:
+        if held is None and value.__class__ is old.__class__ and value == old:
             return
-        if value is not None and not isinstance(value, bool):
+        if held is None and value is not None and not isinstance(value, bool):
             raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
     elif not is_tensor(value):
         raise NotReplayable(f"a Python object outlives the call: {_key_text(key)}, a {type(value).__name__}")

@@ -26,7 +26,7 @@ be retried with a smaller batch.  Small programs are not checked.
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import starmap
+from itertools import compress, starmap
 from sys import getrefcount
 from threading import Thread
 from typing import Any
@@ -141,8 +141,12 @@ class Execution:
             return arrays
         return self._donating.call(_unshared, arrays, counts, _TUPLE_REFERENCES + holders)
 
-    def run_into(self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any]) -> None:
+    def run_into(
+        self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any], stores: Sequence[Any] = ()
+    ) -> None:
         """Run, and append the outputs, with a number, to ``latest``; if a signal interrupts, neither happens.
+
+        Nor do the stores, iterators of one element that set something without a Python function.
 
         The outputs are the new values of the written arrays, the gradients, and the others.  The written arrays are
         deleted, except those with views.
@@ -152,7 +156,8 @@ class Execution:
         """
         views = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
         program, others = self._donating, self._moved(others)
-        runs = zip(starmap(program.function, ((written, others),)), (calls,), strict=False)
+        number = compress((calls,), zip(*stores, strict=False)) if stores else (calls,)
+        runs = zip(starmap(program.function, ((written, others),)), number, strict=False)
         if program.check(written, others):
             program.call(latest.extend, runs)
         else:

@@ -77,7 +77,11 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
         numbers = [place for place, _ in number_arguments(args, kwargs)]
         program, _, capture = record(function, args, kwargs, strict=False, trial=True, symbolic=numbers)
         if numbers and program.refused is not None:
+            numbers = []
             program, _, capture = record(function, args, kwargs, strict=False, trial=True)
+        if program.refused is not None and program.changed:
+            with_held = record(function, args, kwargs, strict=False, trial=True, symbolic=numbers, held=program.changed)
+            program, _, capture = with_held if with_held[0].refused is None else (program, None, capture)
         seconds = {"recording": program.seconds}
         if program.refused is not None:
             return Explanation(program.pieces, (), (), (), program.breaks or (program.refused,), seconds)

@@ -23,6 +23,7 @@ from attrs import define, field, frozen
 
 from fgrad.graph.source import function_of
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.held_numbers import HeldNumber, is_changed_number
 from fgrad.mutable.capture.scopes import MISSING, Parts, Slots, Variable
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
@@ -179,17 +180,27 @@ class Guards:
         end = ["        return True", "    except ValueError: return False"]  # a variable of a closure is not bound
         return function_of(["def run():", "    try:", *lines, *end], scope, "guards of a compiled call")
 
+    def changed_numbers(self) -> list[HeldNumber]:
+        """The numbers in dicts and variables that have changed, if no other variable or entry has."""
+        changed = self._changes()
+        are_held = all(isinstance(x, dict | Variable) and is_changed_number(new, old) for x, _, new, old in changed)
+        return [HeldNumber(container, key) for container, key, *_ in changed] if are_held else []
+
     def differ_in_numbers(self) -> bool:
         """Whether Python numbers have changed, and no other variable or entry."""
-        pairs = [(scope.get(name, MISSING), value) for scope, name, value in self.variables]
+        changed = self._changes()
+        return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for _, _, new, old in changed)
+
+    def _changes(self) -> list[tuple[Any, Any, Any, Any]]:
+        """The variables and entries that have changed: scope, name, value now and before."""
+        now = [(scope, name, scope.get(name, MISSING), value) for scope, name, value in self.variables]
         for container, before in self.containers:
-            new, old = [x.values() if isinstance(x, dict) else x for x in (container, before)]
+            new, old = [[*x.items()] if isinstance(x, dict) else [*enumerate(x)] for x in (container, before)]
             if len(new) != len(old):
-                return False
-            pairs += zip(new, old, strict=False)
-        pairs += [(holder.get(k, MISSING), v) for holder, _, items in self.entries for k, v in items.items()]
-        changed = [(new, old) for new, old in pairs if new is not old]
-        return bool(changed) and all(new.__class__ is old.__class__ in (int, float) for new, old in changed)
+                return [(container, None, container, before)]
+            now += [(container, k, x, y) for (k, x), (_, y) in zip(new, old, strict=True)]
+        now += [(holder, k, holder.get(k, MISSING), v) for holder, _, items in self.entries for k, v in items.items()]
+        return [each for each in now if each[2] is not each[3]]
 
     def _noted_hold(self) -> bool:
         """Whether modules have the same dicts, and containers that note their writes the same contents."""
@@ -301,11 +312,14 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
         set_by_call.setdefault(id(container), set()).add(key)
     for holder, key, _ in capture.numbers:
         set_by_call.setdefault(holder, set()).add(key)
+    for holder, key in capture.held:
+        set_by_call.setdefault(holder, set()).add(key)
     guards = _of_objects(capture, set_by_call)
     guards.variables = [
         (scope, name, value)
         for scope, name, value in capture.snapshot.variables.values()
-        if name not in set_by_call.get(id(scope), ()) or not isinstance(value, Tensor)
+        if (name not in set_by_call.get(id(scope), ()) or not isinstance(value, Tensor))
+        and HeldNumber(scope, name).place not in capture.held
     ]
     for i, (kind, _) in enumerate(effects.external.accesses):
         if names := fields_of(effects.external.tensors[i]).keys() - FIELDS:
@@ -369,6 +383,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             guards.numbers += [(container, key, number_kind(before[key], key)) for key in read]  # type: ignore[misc]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
             free = {k for k in set_by_call[id(container)] if k in read or isinstance(before.get(k), Tensor)}
+            free |= {k for k in set_by_call[id(container)] if (id(container), k) in capture.held}
             items = {k: v for k, v in before.items() if k not in free and k in used.get(id(container), before)}
             guards.entries.append((container, len(before), items))
     return guards

@@ -1,4 +1,4 @@
-"""Python numbers among the arguments of compiled calls: which of them are inputs (NOTE [Symbolic numbers]).
+"""Python numbers of compiled calls: which of them are inputs (NOTE [Symbolic numbers], NOTE [Held numbers]).
 
 A number is a constant of a program until a call has another one in its place; then it becomes an input.
 """
@@ -9,8 +9,12 @@ from typing import Any
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.types.symbolic import SYMBOLIC, same_number
+from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
+from fgrad.torch.compiler.containers import put_together, take_apart
 
+#: more numbers outside of the arguments are data, and no inputs
+MOST_HELD = 32
 #: the place of an argument: its position, or its name
 Place = int | str
 
@@ -40,19 +44,32 @@ def with_symbolic_numbers(
     )
 
 
+def without_symbols(result: Any) -> Any:
+    """A result with symbolic numbers replaced by their values; the same object if there are none."""
+    leaves: list[Any] = []
+    structure = take_apart(result, leaves)
+    if not any(isinstance(x, SymbolicNumber) for x in leaves):
+        return result
+    return put_together(structure, map(plain, leaves))
+
+
 @define(eq=False)
 class VaryingNumbers:
-    """Which numbers among the arguments of a function are inputs of its programs.
+    """Which numbers are inputs of the programs of a function.
 
     Attributes:
-      places: theirs.
-      refused: those that are not, since the function cannot be recorded with symbolic numbers.
+      places: those among the arguments.
+      held: those outside of the arguments, by their places.
+      refused: the places of those that are not, since the function cannot be recorded with symbolic numbers.
       first: the first numbers, by the rest of the key of the call.
     """
 
     places: set[Place] = field(factory=set)
-    refused: set[Place] = field(factory=set)
+    held: dict[Any, HeldNumber] = field(factory=dict)
+    refused: set[Any] = field(factory=set)
     first: dict[Any, dict[Place, Any]] = field(factory=dict)
+    #: keeps what holds the refused numbers alive, since their places are ids
+    _constant: list[HeldNumber] = field(factory=list)
 
     def note(self, key: Any, numbers: dict[Place, Any]) -> bool:
         """Note the numbers of a call that no program applies to; returns whether some have become inputs."""
@@ -62,7 +79,21 @@ class VaryingNumbers:
         self.places |= new
         return bool(new)
 
+    def note_held(self, numbers: Sequence[HeldNumber]) -> bool:
+        """Note numbers outside of the arguments that have changed; returns whether some have become inputs."""
+        new = {x.place: x for x in numbers if x.place not in self.held and x.place not in self.refused}
+        if len(self.held) + len(new) > MOST_HELD:
+            return False
+        self.held |= new
+        return bool(new)
+
     def refuse(self, places: Collection[Place]) -> None:
         """Let the numbers in some places be constants from now on."""
         self.refused.update(places)
         self.places.difference_update(places)
+
+    def refuse_held(self, numbers: Collection[HeldNumber]) -> None:
+        """Let some numbers outside of the arguments be constants from now on."""
+        for number in numbers:
+            self._constant.append(self.held.pop(number.place))
+            self.refused.add(number.place)

@@ -23,6 +23,7 @@ from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
+from fgrad.mutable.capture.held_numbers import HeldNumber, changed_numbers, held_in, settle
 from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
@@ -39,7 +40,7 @@ from fgrad.torch.compiler.effects import Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
-from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
+from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers, without_symbols
 from fgrad.torch.compiler.placement import HERE, Placement, placement_of
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
@@ -63,7 +64,9 @@ class Program:
       execution: runs the graph.
       fast_guards, readers, fast_effects: the generated functions of a call (NOTE [Generated code]).
       steady: ownership from call to call, where possible.
-      numbers: the arithmetic on the numbers among its arguments that are inputs (NOTE [Symbolic numbers]).
+      numbers: the arithmetic on the numbers that are inputs (NOTE [Symbolic numbers]), first those among the arguments.
+      held: the other numbers that are inputs (NOTE [Held numbers]).
+      changed: the numbers outside of the arguments that the call has changed and that are no inputs.
       draws: random numbers that are drawn before it runs.
       expected: outputs with the values that they must have for the results to count.
       generators: those whose state it advances, with the outputs that are their new states.
@@ -85,6 +88,8 @@ class Program:
     fast_effects: FastEffects | None = None
     steady: Steady | None = None
     numbers: NumberProgram = field(factory=NumberProgram)
+    held: Sequence[HeldNumber] = ()
+    changed: Sequence[HeldNumber] = ()
     draws: list[DrawInput] = field(factory=list)
     expected: list[tuple[int, bool]] = field(factory=list)
     generators: list[tuple[Any, int]] = field(factory=list)
@@ -103,7 +108,7 @@ class Program:
     def call(self, arguments: Sequence[Tensor], inputs: Sequence[Any] = ()) -> "Call | None":
         """A call of this program on these arguments, and numbers among them that are inputs, if it applies to them."""
         guards, effects = self.guards, self.effects
-        numbers = self.numbers.at(inputs) if inputs else inputs
+        numbers = self.numbers_at(inputs)
         if numbers is None or not guards.hold():
             return None
         if effects is None:
@@ -120,9 +125,32 @@ class Program:
         tensors = effects.external.find(arguments)
         return self._first_call(tensors, numbers, arguments) if guards.match(tensors) else None
 
+    def numbers_at(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """All numbers of a call, from those among its arguments; None if a guarded one is another."""
+        if self.held:
+            inputs = [*inputs, *[number.read() for number in self.held]]
+        return self.numbers.at(inputs) if inputs else inputs
+
+    def unusable_numbers(self) -> Sequence[HeldNumber]:
+        """The numbers outside of the arguments that the call changes although their values are guarded.
+
+        With these as inputs the program could not be used again.
+        """
+        if self.effects is None:
+            return ()
+        entries = {HeldNumber(container, key).place: value for container, key, value in self.effects.entries}
+        steps, first = self.numbers.steps, self.numbers.inputs - len(self.held)
+        recorded = [x.value for x in steps]
+        after = [
+            entries[x.place]([], [], recorded) if x.place in entries else recorded[i]
+            for i, x in enumerate(self.held, first)
+        ]
+        determined = self.numbers.determined([*recorded[:first], *after])
+        return [x for i, x in enumerate(self.held, first) if i in determined and x.place in entries]
+
     def first_call(self, arguments: Sequence[Tensor], inputs: Sequence[Any] = ()) -> "Call":
         """A call of this program on arguments that it is known to apply to."""
-        numbers = self.numbers.at(inputs)
+        numbers = self.numbers_at(inputs)
         assert self.effects is not None and numbers is not None
         return self._first_call(self.effects.external.find(arguments), numbers, arguments)
 
@@ -238,7 +266,7 @@ class Call:
             raise Unexpected
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))
-        new_tensors, result = program.fast_effects(self.tensors, outs)
+        new_tensors, result = program.fast_effects(self.tensors, outs, self.numbers)
         if program.backward is not None:
             program.backward.attach(self.tensors, new_tensors, outs, here(2))
         return result
@@ -271,12 +299,13 @@ class SteadyCall(Call):
     def execute(self, drawn: Any) -> Any:
         owner, program = self.owner, self.program
         assert program.effects is not None and program.execution is not None
-        outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn, self.numbers))
+        stores = () if self.steady.stores is None else self.steady.stores(self.numbers)
+        outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn, self.numbers), stores)
         if outs is None:  # a tensor was written, or a gradient read, since this call began
             return Call(program, self._all(), self.numbers).execute(drawn)
         if owner.released:  # by a signal handler while it ran
-            return program.effects.apply(self._all(), program.execution.flat(outs))[1]
-        return self.steady.make_result(self.tensors, program.execution.returned(outs[2]))
+            return program.effects.apply(self._all(), program.execution.flat(outs), self.numbers)[1]
+        return self.steady.make_result(self.tensors, program.execution.returned(outs[2]), self.numbers)
 
     def _all(self) -> Sequence[Tensor]:
         """All tensors of the call."""
@@ -302,6 +331,7 @@ def record(
     strict: bool,
     trial: bool = False,
     symbolic: Collection[Place] = (),
+    held: Sequence[HeldNumber] = (),
 ) -> tuple[Program, EagerCall | None, Capture]:
     """Capture a call as a program.
 
@@ -312,6 +342,7 @@ def record(
       strict: raise an error if the function cannot be captured, instead of noting it.
       trial: change nothing in any case.
       symbolic: the places of numbers among the arguments that are inputs.  Such a call does not continue in pieces.
+      held: numbers outside of the arguments that are inputs, too.
 
     Raises:
       CaptureError: the function needs a number, and ``strict``.
@@ -324,12 +355,23 @@ def record(
     capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, may_expect=True, trial=trial)
     program, done = Program(Guards()), None
     args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
+    held = [] if capture.snapshot.asks_type else [number for number in held if held_in(capture.snapshot, number)]
     states = [(source, source.saved()) for source in capture.snapshot.generators]
     try:
+        for number in held:
+            capture.hold(number)
         program, result = _recorded(capture, function, args, kwargs, arguments, strict)
-        done = None if capture.pieces is None else EagerCall(result)
+        done = None
+        if capture.pieces is not None:
+            done = EagerCall(without_symbols(result))
+            if held:
+                settle(snapshot_of(function, args, kwargs))
     finally:
         refused = program.refused is not None
+        program.held, program.numbers = held, capture.symbolic.recorded()
+        if refused:  # Python runs at each call, and may use the numbers
+            program.numbers = program.numbers.outcomes()
+        program.changed = [x for x in changed_numbers(capture.snapshot) if x.place not in capture.held]
         if refused:
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
@@ -359,7 +401,7 @@ def _recorded(
             raise NotReplayable("the function asks for the class of a number by type()")
         cut = Cut()
         cut.apply(capture)
-        capture.breakable = not cut.tensors and not strict and not capture.symbolic.inputs
+        capture.breakable = not cut.tensors and not strict and capture.symbolic.inputs == len(capture.held)
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
@@ -393,7 +435,7 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
     graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
     program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
-    program.draws, program.numbers = step.capture.early_draws, step.capture.symbolic.recorded()
+    program.draws = step.capture.early_draws
     program.generators, program.backward, program.expected = generators, backward, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program

@@ -24,8 +24,9 @@ from fgrad.torch.compiler.codegen import (
     is_uniform,
     reader,
     result_maker,
+    stores_maker,
 )
-from fgrad.torch.compiler.effects import Effects, NewRef, Tree, Value
+from fgrad.torch.compiler.effects import Constant, Effects, NewRef, NumberRef, Tree, Value
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.guards import Guards
@@ -74,6 +75,7 @@ class Steady:
         gradients = {value.index for _, _, value in gradients_of(effects)}
         others = Scope({f"t{i}": tensor for i, tensor in enumerate(external.tensors) if i not in checked})
         self.make_result: Callable[..., Any] = result_maker(effects, others, checked, gradients, execution.rest)
+        self.stores: Callable[..., Sequence[Any]] | None = stores_maker(effects, guards) if effects.entries else None
         self._checked: list[Tensor] = []
         self._classes: list[type] = []
         self._hooks: Contents = Contents([])
@@ -160,7 +162,7 @@ def _renumbered(read: Read, checked: Sequence[int]) -> Read:
 
 
 def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> bool:
-    """Whether the only effects of a call are new values of fixed tensors, new gradients, and a result.
+    """Whether the only effects of a call are new values of fixed tensors, new gradients, numbers, and a result.
 
     All but the result have to be where the program runs.
     """
@@ -174,7 +176,8 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
         is_plain(effects)
         and bool(effects.writes)
         and kinds <= {"fixed", "argument"}
-        and not (external.aliases or guards.tensor_attributes or effects.entries)
+        and not (external.aliases or guards.tensor_attributes)
+        and all(isinstance(value, NumberRef | Constant) for *_, value in effects.entries)
         and len(fields) == len(effects.fields) == len(indices)
         and not (indices & returned)
         and all(guards.shared[at] in written for at, *_ in (*effects.counts, *fields))

@@ -198,7 +198,7 @@ def test_an_error_before_the_first_effect_leaves_everything_as_it_was(monkeypatc
     (leaving,) = [each.fast_effects for each in programs(compiled) if each.calls >= 3]
     before = w.tolist(), w.grad, w.grad.tolist(), w._version
     run = leaving.run
-    monkeypatch.setattr(leaving, "run", lambda found, outs, runs: run(found, outs[:-1], runs))
+    monkeypatch.setattr(leaving, "run", lambda found, outs, *rest: run(found, outs[:-1], *rest))
     with pytest.raises(ValueError, match="not enough values"):
         compiled(x)
     assert (w.tolist(), w.grad, w.grad.tolist(), w._version) == before

@@ -1,0 +1,87 @@
+"""Python numbers outside of the arguments: a counter in an attribute, a dict, or a variable.
+
+NOTE [Held numbers]
+A trainer counts its steps, and a loss has a weight that a schedule changes.  A program for each value would be no use.
+So once such a number has changed, during a call or between two, the function is recorded with a symbolic number in its
+place (NOTE [Symbolic numbers]).  The number is an input of the program then, and what the call leaves in its place is
+computed by Python at each call.
+
+A recording that continues in pieces goes on with the values: they are put back in all places that can be reached, then
+and when the call has ended.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import frozen
+
+from fgrad.mutable.capture.scopes import MISSING, Variable
+from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
+
+
+@frozen(eq=False)
+class HeldNumber:
+    """A number from outside, and what holds it: a dict (of attributes, of globals, the user's own) or a variable."""
+
+    container: Any
+    key: Any
+
+    @property
+    def place(self) -> tuple[int, Any]:
+        """The same for the same place."""
+        return id(getattr(self.container, "owner", self.container)), self.key
+
+    def read(self) -> Any:
+        return self.container.get(self.key, MISSING)
+
+    def location(self, snapshot: Snapshot) -> Location:
+        """Where it is, as the user would write it."""
+        if isinstance(self.container, Variable):
+            return Location("a variable", ("a variable",))
+        for location, holder in snapshot.objects.values():
+            if holder is self.container:
+                return location.item(self.key)
+            if getattr(holder, "__dict__", None) is self.container:
+                return location.attribute(self.key)
+        return Location(str(self.key), (self.key,))
+
+
+def is_changed_number(new: Any, old: Any) -> bool:
+    """Whether a number has been replaced by another one of its class."""
+    if type(old) not in SYMBOLIC or new.__class__ is not type(old):
+        return False
+    return isinstance(new, SymbolicNumber) or not same_number(new, old)
+
+
+def changed_numbers(snapshot: Snapshot) -> Iterator[HeldNumber]:
+    """The numbers outside of the arguments that a call has changed."""
+    for container, before in snapshot.changed():
+        if isinstance(container, dict) and id(container) not in snapshot.argument_containers:
+            for key, old in before.items():
+                if is_changed_number(container.get(key, MISSING), old):
+                    yield HeldNumber(container, key)
+    for scope, name, old in snapshot.rebound():
+        if isinstance(scope, dict | Variable) and is_changed_number(scope.get(name, MISSING), old):
+            yield HeldNumber(scope, name)
+
+
+def held_in(snapshot: Snapshot, number: HeldNumber) -> bool:
+    """Whether a snapshot includes what holds a number, which is one still."""
+    if type(number.read()) not in SYMBOLIC:
+        return False
+    return number.place in snapshot.variables or id(number.container) in snapshot.containers
+
+
+def settle(snapshot: Snapshot) -> None:
+    """Replace the symbolic numbers in all containers and variables of a snapshot by their values."""
+    for container, _ in snapshot.containers.values():
+        if isinstance(container, dict | list | deque):
+            entries = [*container.items()] if isinstance(container, dict) else [*enumerate(container)]
+            for key, value in entries:
+                if isinstance(value, SymbolicNumber):
+                    container[key] = plain(value)
+    for scope, name, _ in snapshot.variables.values():
+        if isinstance(value := scope.get(name, MISSING), SymbolicNumber):
+            scope[name] = plain(value)

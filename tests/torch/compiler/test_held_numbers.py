@@ -1,0 +1,228 @@
+"""Numbers outside of the arguments that change, during calls or between them: inputs and outputs of one program."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+import fgrad.torch as torch
+
+SEEN = 0
+
+
+class Trainer:
+    """A step, and every way to count its calls."""
+
+    def __init__(self):
+        self.w = torch.ones(2, requires_grad=True)
+        self.optimizer = torch.optim.SGD([self.w], lr=0.1, momentum=0.9)
+        self.calls = 0
+        self.weight = 1.0
+        self.state = {"calls": 0, "sum": 0.0}
+
+    def train(self, x, factor=1.0):
+        self.optimizer.zero_grad()
+        loss = (self.w * x).sum() * factor
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def counts(self, x):
+        self.calls += 1
+        return self.train(x)
+
+    def uses_its_count(self, x):
+        self.calls += 1
+        return self.train(x, 1 / self.calls)
+
+    def counts_in_a_dict(self, x):
+        self.state["calls"] += len(x)
+        self.state["sum"] += 0.5
+        return self.train(x, self.state["sum"])
+
+    def warms_up(self, x):
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.1 * min(1.0, (self.calls + 1) / 4)
+        self.calls += 1
+        return self.train(x)
+
+    def accumulates(self, x):
+        loss = (self.w * x).sum()
+        loss.backward()
+        self.calls += 1
+        if self.calls % 3 == 0:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        return loss.detach()
+
+    def starts_again(self, x):
+        self.calls = 0 if self.calls == 2 else self.calls + 1
+        return self.train(x, self.calls + 1)
+
+    def returns_its_count(self, x):
+        self.calls += 1
+        return self.train(x), self.calls, {"half": self.calls / 2}
+
+    def counts_globally(self, x):
+        global SEEN
+        SEEN += 1
+        return self.train(x)
+
+    def needs_its_value(self, x):
+        self.calls += 1
+        return self.train(x, math.sin(self.calls))
+
+    def is_interrupted(self, x):
+        self.calls += 1
+        before = self.calls
+        loss = self.train(x)
+        if self.calls % 4 == 0:
+            self.state["logged"] = f"{before}: {loss.item():.3f}"
+            self.state["last"] = [before]
+        return loss
+
+    def observed(self):
+        momentum = self.optimizer.state[self.w].get("momentum_buffer")
+        state = {k: json.dumps(v) for k, v in self.state.items()}
+        versions = self.w._version, None if momentum is None else momentum.tolist()
+        return (
+            self.w.tolist(),
+            self.calls,
+            type(self.calls),
+            state,
+            versions,
+            self.optimizer.param_groups[0]["lr"],
+            SEEN,
+        )
+
+
+def trained(trainer, step, monkeypatch, change=lambda trainer, i: None):
+    monkeypatch.setitem(globals(), "SEEN", 0)
+    found = []
+    for i in range(14):
+        change(trainer, i)
+        result = step(torch.full((2,), 1.0 + i))
+        found.append((result, trainer.observed()))
+    return found
+
+
+def agree(one, two):
+    if isinstance(one, torch.Tensor | float):
+        return torch.allclose(torch.as_tensor(one), torch.as_tensor(two), rtol=1e-5)
+    if isinstance(one, list | tuple):
+        return len(one) == len(two) and all(map(agree, one, two))
+    return one == two
+
+
+#: methods, and how many programs they take
+METHODS = {
+    Trainer.counts: 1,
+    Trainer.uses_its_count: 1,
+    Trainer.counts_in_a_dict: 1,
+    Trainer.warms_up: 2,
+    Trainer.accumulates: 5,
+    Trainer.starts_again: 4,
+    Trainer.returns_its_count: 1,
+    Trainer.counts_globally: 1,
+    Trainer.needs_its_value: 1,
+    Trainer.is_interrupted: 6,  # what it logs is guarded
+}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+def test_a_number_that_each_call_changes_is_an_input(method, monkeypatch):
+    trainer, other = Trainer(), Trainer()
+    step = torch.compile(method.__get__(trainer))
+    assert agree(trained(trainer, step, monkeypatch), trained(other, method.__get__(other), monkeypatch))
+    assert step._compiled.recorded <= METHODS[method] and not step._compiled.given_up
+    programs = [program for each in step._compiled.programs.values() for program in each]
+    assert any(program.refused is None for program in programs) is (method is not Trainer.needs_its_value)
+
+
+def test_a_number_that_changes_between_calls_is_an_input(monkeypatch):
+    def change(trainer, i):
+        trainer.weight = 1 / (i + 1)
+
+    def weighted(self, x):
+        return self.train(x, self.weight)
+
+    trainer, other = Trainer(), Trainer()
+    step = torch.compile(weighted.__get__(trainer))
+    expected = trained(other, weighted.__get__(other), monkeypatch, change)
+    assert agree(trained(trainer, step, monkeypatch, change), expected)
+    assert step._compiled.recorded <= 3
+
+
+def test_a_count_in_a_variable():
+    def counted(way) -> Any:
+        n, w = 0, torch.ones(2)
+
+        def step(x):
+            nonlocal n
+            n += 1
+            w.add_(x, alpha=n)
+
+        tried = way(step)
+        return [(tried(torch.ones(2)), n, w.tolist()) for _ in range(6)], tried
+
+    results, compiled = counted(torch.compile)
+    assert results == counted(lambda f: f)[0] and compiled._compiled.recorded == 1
+
+
+def test_what_another_class_or_a_missing_attribute_does(monkeypatch):
+    def change(trainer, i):
+        trainer.calls = {5: 2.5, 9: True, 11: 3}.get(i, trainer.calls)
+        if i == 7:
+            trainer.weight = "none"
+
+    trainer, other = Trainer(), Trainer()
+    step = torch.compile(trainer.uses_its_count)
+    expected = trained(other, other.uses_its_count, monkeypatch, change)
+    assert agree(trained(trainer, step, monkeypatch, change), expected)
+
+
+def test_an_error_of_the_function_leaves_the_count_as_uncompiled():
+    def tried(way):
+        trainer = Trainer()
+        step: Any = way(trainer.counts)
+        found: list[Any] = []
+        for i in range(10):
+            try:
+                step(torch.ones(3 if i % 4 == 3 else 2))
+            except RuntimeError as error:
+                found.append(type(error))
+            found.append(trainer.observed())
+        return found, step
+
+    found, step = tried(torch.compile)
+    assert agree(found, tried(lambda f: f)[0]) and step._compiled.recorded <= 2
+
+
+def test_a_step_that_counts_owns_its_parameters_from_call_to_call(monkeypatch):
+    trainer = Trainer()
+    step = torch.compile(trainer.counts)
+    for _ in range(5):
+        step(torch.ones(2))
+    (program,) = [x for programs in step._compiled.programs.values() for x in programs]
+    assert program.steady is not None and program.steady.owner is not None and trainer.calls == 5
+
+
+def test_a_function_that_asks_for_classes_has_constants():
+    n = {"calls": 0, "weight": 1.0}
+
+    def step(x):
+        return x * n["weight"] if type(n["weight"]) is float else x
+
+    compiled = torch.compile(step)
+    for weight in (1.0, 2.0, 3.0, 2.0):
+        n["weight"] = weight
+        assert compiled(torch.ones(())).item() == weight
+    assert not any(program.refused for programs in compiled._compiled.programs.values() for program in programs)
+
+
+def test_an_explanation_has_the_count_as_an_input():
+    trainer = Trainer()
+    trainer.train(torch.ones(2))
+    found = torch.compiler.explain(trainer.uses_its_count)(torch.ones(2))
+    assert found.graph_count == 1 and "self.calls" in "".join(found.inputs) and trainer.calls == 0
