@@ -72,6 +72,11 @@ def _get_tracing_state() -> None:
     """The state of TorchScript's tracing: always None."""
 
 
+def _is_tracing() -> bool:
+    """Whether TorchScript is tracing: never."""
+    return False
+
+
 def _log_api_usage_once(event: str) -> None:
     """PyTorch's usage statistics: nothing is logged."""
 

@@ -174,7 +174,8 @@ def test_names_that_libraries_import():
     assert torch.serialization.MAP_LOCATION and torch.serialization.FILE_LIKE
     x = torch.ones(1)
     assert x._cdata == x._cdata != x.detach()._cdata
-    assert torch._C._get_tracing_state() is None and torch._C._log_api_usage_once("a library's name") is None
+    assert torch._C._get_tracing_state() is None and torch._C._is_tracing() is False
+    assert torch._C._log_api_usage_once("a library's name") is None
 
 
 def test_checks_that_raise():
