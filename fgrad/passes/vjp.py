@@ -20,6 +20,7 @@ the cotangents are.  So JAX calls it even if what uses the results has a rule th
 (None); with zeros.  It is not called if the results are not used, or cut off by ``stop_gradient``.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,11 +29,10 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, Node, applied
+from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op
 from fgrad.graph.regions import custom_vjp
 from fgrad.graph.source import Source
-from fgrad.graph.text import subgraphs
 from fgrad.jaxcore import ShapedArray, is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
 from fgrad.passes.linearity import refuse_jumps, without_jvp_rules
@@ -223,7 +223,8 @@ def values_by_rules(op: Op, live: tuple[bool, ...]) -> Graph:
 
 def _calls_rules(op: Op) -> bool:
     """Whether an operation is, or has in it, a call of a function with a forward rule."""
-    graphs = [graph for _, graph in subgraphs(Node(op, ()))]
+    values = itertools.chain(*[x if isinstance(x, tuple) else (x,) for x in op.params.values()])
+    graphs = [x for x in values if isinstance(x, Graph)]
     return op.primitive is custom_vjp or any(_calls_rules(node.op) for graph in graphs for node in graph.nodes)
 
 

@@ -146,7 +146,7 @@ def test_a_drawing_with_my_names():
     model = Model(12)
     drawing = torch.draw(model(torch.ones(2, 3, 4)).mean())
     assert "blocks.0.qkv.weight" in str(drawing)
-    assert "the same, 10 more" in str(drawing)  # the first makes no gradient of its operand
+    assert "the same, 11 more" in str(drawing)
     assert "<svg" in drawing.to_html()
     assert "d rnn / d params['w']" in fgrad.draw(rnn)(*RNN).to_mermaid()
 
