@@ -5,6 +5,7 @@ and ``vjp_bwd_retval``), whatever the derivative of that computation would be.  
 ``lax.custom_root`` of the newest JAX are such.
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -173,8 +174,9 @@ class _Accumulator:
 
 def _pulled(prim: Any, residuals: Any, ct: Any) -> Any:
     """The cotangents of the arguments, which a rule returns or adds up itself."""
-    if hasattr(prim, "vjp_bwd_retval_logs"):  # from JAX 0.11 on, for rules of either kind
-        return prim.vjp_bwd_retval_logs(residuals, ct)[0]
+    if hasattr(prim, "vjp_bwd_retval_logs"):  # from JAX 0.11 on; there not yet for rules that add up themselves
+        with contextlib.suppress(NotImplementedError):
+            return prim.vjp_bwd_retval_logs(residuals, ct)[0]
     if type(prim).vjp_bwd is HiPrim.vjp_bwd:
         return prim.vjp_bwd_retval(residuals, ct)
     accumulators = [_Accumulator(ShapedArray(t.shape, tangent_dtype(t.dtype))) for t in prim.in_avals_flat]
