@@ -3,9 +3,10 @@
 Of a phase (NOTE [Phases]) a matrix product with columns gives the results (NOTE [Columns]).  If there are fewer output
 features than input features, it is cheaper to multiply first and add the columns of the product at their positions in
 the result, as in the derivative of a network's first layer with respect to the image.  A depthwise convolution, in
-which each feature is read alone, is a loop over the taps, and its derivative with respect to the kernel one over the
-results.  Large convolutions are cut into parts of the results, and
-helpers compute these: NOTE [Helpers].
+which each feature is read alone, and its derivative with respect to the kernel, which has few results for each feature,
+are sums of products with the features as the last axis.  Of few features, the one is a loop over the taps, and the
+other one over the results.  Large convolutions are cut into parts of the results, and helpers compute these: NOTE
+[Helpers].
 """
 
 import itertools

@@ -17,7 +17,6 @@ from fgrad.run.kernels.openblas import LETTERS, cholesky, of_scipy, triangular_s
 #: nanoseconds that Python takes for one matrix of a batch
 _MATRIX = 5000.0
 
-
 #: from an operation to its computation for one matrix; None if it has no kernel
 _ForOneMatrix = Callable[[Op], Compute | None]
 

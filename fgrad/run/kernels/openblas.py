@@ -2,7 +2,7 @@
 
 ``scipy.linalg`` takes a third of a second to import, which would be most of the first step of a Gaussian process.
 NumPy has the same library, but no function for triangular systems, and one for factors that takes twice the time.  So
-the library's own functions are called.
+the library's own functions are called, by a kernel that has NumPy's BLAS on one thread.
 
 Source: `CBLAS <https://www.netlib.org/blas/blast-forum/cinterface.pdf>`_, `LAPACK's potrf
 <https://www.netlib.org/lapack/explore-html/d2/d09/group__potrf.html>`_.
@@ -53,7 +53,7 @@ def cholesky(dtype: np.dtype) -> Callable[[np.ndarray], tuple[np.ndarray, bool]]
         function(b"U", at, factor.ctypes.data, at, ctypes.addressof(info))
         return factor, not info.value
 
-    return on_one_thread(factored)
+    return factored
 
 
 def triangular_solve(
@@ -80,7 +80,7 @@ def triangular_solve(
         function(*how, rows, columns, one, a.ctypes.data, len(a), x.ctypes.data, columns)
         return x
 
-    return on_one_thread(solve)
+    return solve
 
 
 @cache

@@ -1,7 +1,7 @@
 """Captured calls as programs: recorded, guarded, compiled by XLA, checked by recording again.
 
 NOTE [Nothing stale]
-Changes that guards cannot see (a library's global, a random branch, a number in a C struct) are found by recording
+Changes that guards cannot see (a library's global, a file, a number in a C struct) are found by recording
 again: graphs are values, so the second call of a program, and every n-th after that, records the function again and
 compares.  If the two differ, the new program is used, and a warning names the line, once.
 
