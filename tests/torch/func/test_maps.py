@@ -50,3 +50,26 @@ def test_steps_can_be_replaced(t, monkeypatch):
     np.testing.assert_array_equal(result[0].content.tolist(), [[0.0, 5.0, 14.0], [9.0, 20.0, 35.0]])
     result[0].content[0].sum().backward()
     np.testing.assert_array_equal(x.grad.tolist(), [[3.0, 6.0, 9.0], [0.0, 1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("batch", "in_dims"),
+    [(lambda t: t.arange(24.0).reshape(2, 3, 4), 1), (lambda t: t.arange(24.0).reshape(2, 4, 3).mT, 0)],
+    ids=("another axis", "a transposed batch"),
+)
+def test_as_strided_of_examples_that_are_not_contiguous(batch, in_dims):
+    """Their strides are not those of the batch, so the elements would be others than PyTorch's."""
+    ours = fgrad.torch
+    for function in (lambda a: a.as_strided((2, 2), (4, 1)), lambda a: a[1:].as_strided((2,), (1,))):
+        with pytest.raises(NotImplementedError, match="contiguous batch with its mapped axis first"):
+            ours.func.vmap(function, in_dims=in_dims)(batch(ours))
+        with pytest.raises(NotImplementedError):
+            ours.func.vmap(ours.func.grad(lambda a, f=function: f(a).sum()), in_dims=in_dims)(batch(ours))
+
+
+def test_as_strided_of_contiguous_examples():
+    expected, found = (
+        t.func.vmap(lambda a: a.as_strided((2, 2), (1, 4), 1))(t.arange(24.0).reshape(2, 3, 4))
+        for t in (torch, fgrad.torch)
+    )
+    np.testing.assert_array_equal(found.tolist(), expected.tolist())

@@ -8,6 +8,7 @@ import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, Ints, extent
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
 from fgrad.mutable.operation.capture import note_position
@@ -84,6 +85,7 @@ _MAX_BYTES = (1 << 63) - 1
 def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
     """The geometry of ``as_strided``, if it lies within the storage."""
     note_position()
+    _check_examples(input)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
@@ -103,6 +105,18 @@ def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geo
             f"requiring a storage size of {needed} are out of bounds for storage of size {available}"
         )
     return evolve(geometry, sizes=size, strides=stride, offset=offset)
+
+
+def _check_examples(tensor: Tensor) -> None:
+    """Refuse an example of ``vmap`` that does not lie in memory as it is kept here: alone and contiguous."""
+    for level in modes.maps:
+        for batch, examples in level.arguments:
+            if examples._storage is tensor._storage and not batch.is_contiguous():
+                raise NotImplementedError(
+                    f"as_strided: this tensor is an example of a batch with strides {list(batch.stride())[1:]}, the "
+                    "mapped axis aside, and inside vmap examples are contiguous. Take the elements by indexing, or "
+                    "pass vmap a contiguous batch with its mapped axis first, and the strides of that."
+                )
 
 
 _AS_STRIDED_VIEW = ViewOperation(
