@@ -366,8 +366,13 @@ class Recording(TakesGraphs):
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, *, symbolic_zeros: Any
     ) -> Any:
-        if not self.records(args):
+        references = [x for x in args if is_reference(typeof(x))]
+        if not self.records(args) and not any(map(self.threads, references)):
             return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
+        if references:
+            return self._staged(
+                lambda *args: bind_custom_jvp(current_trace(), primitive, fun, jvp, args, symbolic_zeros), args
+            )
         return custom_jvp_call(self, fun, jvp, args, symbolic_zeros)
 
     def process_custom_vjp_call(
@@ -383,17 +388,22 @@ class Recording(TakesGraphs):
         symbolic_zeros: Any,
     ) -> Any:
         if any(self.threads(x) for x in args):
-            # staged, for its references to be threaded through
-            def bind(*args: Any) -> Any:
-                return bind_custom_vjp(current_trace(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
-
-            with set_trace(self):
-                return jax.jit(bind)(*args)
+            return self._staged(
+                lambda *args: bind_custom_vjp(
+                    current_trace(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros
+                ),
+                args,
+            )
         if any(is_reference(typeof(x)) for x in args):
             args = self.without_undifferentiated(args)
         if not self.records(args):
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
         return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)
+
+    def _staged(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Record a call of a function with a custom rule, for the references that it takes to be threaded through."""
+        with set_trace(self):
+            return jax.jit(bind)(*args)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Sequence[Any], **params: Any) -> Any:
         jaxpr, results = _traced_shard_map(primitive, fun, args, params)

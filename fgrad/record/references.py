@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import jax
 
-import fgrad.graph.backward_references  # noqa: F401  (it defines a rule for references, and so does what it imports)
+import fgrad.graph.backward_references  # these define rules for references, and so does what they import
+import fgrad.graph.forward_references  # noqa: F401
 from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Kept

@@ -1,5 +1,7 @@
 """References (``jax.new_ref``) as values that are threaded through, against JAX."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -762,3 +764,96 @@ def test_a_rule_writes_what_is_being_differentiated(around):
         return g(0.7), ref[...], lib.grad(g)(0.7), ref[...]
 
     same(run(fgrad), run(jax), weak=False)
+
+
+def forward_ruled(symbolic_zeros):
+    """A function with a rule that writes a reference otherwise than the function does, and the tangent's."""
+
+    @jax.custom_jvp
+    def f(ref, x):
+        ref[...] += 2.0 * x
+        return 3.0 * x
+
+    def rule(primals, tangents):
+        (ref, x), (d_ref, dx) = primals, tangents
+        ref[...] += 20.0 * x
+        if not isinstance(dx, jax.custom_derivatives.SymbolicZero):
+            d_ref[...] += 3.0 * dx
+            dx = 5.0 * dx
+        return 3.0 * x, dx
+
+    f.defjvp(rule, symbolic_zeros=symbolic_zeros)
+    return f
+
+
+def _once(f, x):
+    ref = jax.new_ref(x * x)
+    return f(ref, x) * x + ref[...]
+
+
+def _of_a_constant(f, x):
+    ref = jax.new_ref(x * x)
+    return f(ref, 2.0) * x + ref[...]
+
+
+def _in_scan(f, x):
+    ref = jax.new_ref(0.0)
+    y, _ = lax.scan(lambda c, _: (f(ref, c), ref[...]), x, None, length=3)
+    return y * x + ref[...] ** 2
+
+
+def _in_cond(f, x):
+    ref = jax.new_ref(0.0)
+    y = lax.cond(x > 0, lambda c: f(ref, c), lambda c: c * ref[...], x)
+    return y * x + jnp.sin(ref[...])
+
+
+def _in_jit(f, x):
+    ref = jax.new_ref(1.0)
+    return jax.jit(lambda ref, x: f(ref, x))(ref, x) * x * ref[...]
+
+
+@pytest.mark.parametrize("how", ["jvp", "value_and_grad", "linearize", "jvp of grad"])
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize("program", [_once, _of_a_constant, _in_scan, _in_cond, _in_jit], ids=lambda f: f.__name__[1:])
+def test_a_rule_for_forward_mode_takes_references(program, symbolic_zeros, around, how):
+    f = functools.partial(program, forward_ruled(symbolic_zeros))
+
+    def derived(library):
+        if how == "jvp":
+            return lambda x: library.jvp(f, (x,), (2.0,))
+        if how == "linearize":
+            return lambda x: [library.linearize(f, x)[0], library.linearize(f, x)[1](2.0)]
+        if how == "jvp of grad":
+            return lambda x: library.jvp(library.grad(f), (x,), (1.0,))
+        return library.value_and_grad(f)
+
+    expected = derived(jax)(1.5)
+    same(around(derived(fgrad))(1.5), expected)
+
+
+def test_a_rule_for_forward_mode_counts_in_integers():
+    @jax.custom_jvp
+    def f(ref, x):
+        ref[...] += 1
+        return 3.0 * x
+
+    @f.defjvp
+    def rule(primals, tangents):
+        primals[0][...] += 10
+        return 3.0 * primals[1], 5.0 * tangents[1]
+
+    def counted(x):
+        ref = jax.new_ref(0)
+        return f(ref, f(ref, x)) * x, ref[...]
+
+    same(fgrad.value_and_grad(counted, has_aux=True)(1.5), jax.value_and_grad(counted, has_aux=True)(1.5))
+    same(fgrad.make_graph(counted)(1.5)(1.5), counted(1.5))
+
+
+def test_a_rule_for_forward_mode_writes_into_a_reference_from_outside():
+    outside = jax.new_ref(0.0)
+    with pytest.raises(errors.UndefinedDerivativeError, match="make the reference inside of the function"):
+        fgrad.grad(lambda x: forward_ruled(False)(outside, x))(1.5)
+    assert outside[...] == 0
