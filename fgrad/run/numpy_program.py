@@ -100,6 +100,8 @@ class _Writer:
         self.known: dict[int, np.ndarray] = {
             i: np.asarray(const.value, const.type.dtype) for i, const in enumerate(graph.consts, len(graph.in_types))
         }
+        #: the numbers of constants that are broadcast to other shapes, as views
+        self.broadcast: dict[tuple[int, tuple[int, ...]], int] = {}
         #: the shapes in which values are computed: NumPy may broadcast them to their full shapes later
         self.shapes: list[tuple[int, ...]] = [t.shape for t in graph.types[: len(graph.in_types) + len(graph.consts)]]
         #: by their first result
@@ -120,10 +122,13 @@ class _Writer:
         if row.elementwise:
             out_shapes = shapes[:1] if shapes.count(shapes[0]) == len(shapes) else [np.broadcast_shapes(*shapes)]
         else:
-            full_shapes = [t.shape for t in node.op.in_types]
-            if shapes != full_shapes:
-                compute = _on_full_shapes(compute, full_shapes)
-                transposed = transposed and _on_full_shapes(transposed, full_shapes)
+            short = {k: t.shape for k, t in enumerate(node.op.in_types) if shapes[k] != t.shape}
+            if short and not all(i in self.known for i in inputs):
+                inputs = tuple([self._constant(i, short.get(k)) for k, i in enumerate(inputs)])
+                short = {k: shape for k, shape in short.items() if inputs[k] not in self.known}
+            if short:
+                compute = _on_full_shapes(compute, short)
+                transposed = transposed and _on_full_shapes(transposed, short)
             out_shapes = [t.shape for t in node.op.out_types] if row.shape is None else [row.shape]
         numbers = tuple(range(len(self.shapes), len(self.shapes) + len(out_shapes)))
         self.shapes += out_shapes
@@ -153,6 +158,16 @@ class _Writer:
             value = compute(*[self.known[i] for i in node.inputs])
         for i, x, t in zip(numbers, value if len(numbers) > 1 else [value], node.op.out_types, strict=True):
             self.known[i] = np.array(x, t.dtype, order="C")
+
+    def _constant(self, i: int, shape: tuple[int, ...] | None) -> int:
+        """The number of a constant broadcast to a shape, if it is not None; any other value itself."""
+        if shape is None or i not in self.known:
+            return i
+        number = self.broadcast.get((i, shape))
+        if number is None:
+            number = self.broadcast[i, shape] = len(self.graph.types) + len(self.broadcast)
+            self.known[number] = np.broadcast_to(self.known[i], shape)
+        return number
 
     def _operand(self, i: int) -> Any:
         """The key of an operand: its number, or the value of a constant scalar."""
@@ -291,9 +306,16 @@ def _called(op: Op) -> Graph | None:
     return op.primitive.called(op.params) if isinstance(op.primitive, Region) and not op.effects else None
 
 
-def _on_full_shapes(compute: Compute, shapes: Sequence[tuple[int, ...]]) -> Compute:
-    """A computation on arrays that are broadcast to their own shapes first."""
-    return lambda *xs: compute(*map(np.broadcast_to, xs, shapes))
+def _on_full_shapes(compute: Compute, shapes: Mapping[int, tuple[int, ...]]) -> Compute:
+    """A computation on arrays some of which, by their positions, are broadcast to their own shapes first."""
+
+    def on_full_shapes(*xs: Any) -> Any:
+        full = [*xs]
+        for k, shape in shapes.items():
+            full[k] = np.broadcast_to(full[k], shape)
+        return compute(*full)
+
+    return on_full_shapes
 
 
 def _last_uses(lines: Sequence[Line], outputs: Sequence[int], values: Collection[int]) -> dict[int, list[int]]:
