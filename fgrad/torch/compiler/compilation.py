@@ -21,7 +21,8 @@ from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments, replaced
-from fgrad.torch.compiler.programs import Call, EagerCall, Program, Unexpected, record
+from fgrad.torch.compiler.programs import Call, Program, Unexpected
+from fgrad.torch.compiler.recording import EagerCall, record
 from fgrad.torch.compiler.stance import stance
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter

@@ -11,7 +11,8 @@ from fgrad.graph.source import Source
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.torch.compiler.number_arguments import number_arguments
-from fgrad.torch.compiler.programs import Program, record
+from fgrad.torch.compiler.programs import Program
+from fgrad.torch.compiler.recording import record
 
 
 @frozen(repr=False)
