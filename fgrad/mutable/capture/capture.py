@@ -25,6 +25,7 @@ of another module) remain.  A call that turns out not to be one program can cont
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.draws import draw_graph, trial_draw
 from fgrad.mutable.capture.held_numbers import HeldNumber, settle
+from fgrad.mutable.capture.mathematics import symbolic_mathematics
 from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import Streams
@@ -392,7 +394,8 @@ class Capture:
         for tensor in list(self.snapshot.tensors):
             self.lift_tensor(tensor)
         try:
-            result = self.call_traced(function, *args, **kwargs)
+            with symbolic_mathematics() if self.symbolic.inputs else nullcontext():
+                result = self.call_traced(function, *args, **kwargs)
             if self.pieces is None and self.streams.have_advanced():
                 if not self.breakable:
                     raise self.refusal(DRAWN)

@@ -1,4 +1,4 @@
-"""Python numbers outside of the arguments: a counter in an attribute, a dict, or a variable.
+"""Python numbers outside of the arguments: a counter in an attribute, a dict, a list, or a variable.
 
 NOTE [Held numbers]
 A trainer counts its steps, and a loss has a weight that a schedule changes.  A program for each value would be no use.
@@ -16,14 +16,14 @@ from typing import Any
 
 from attrs import frozen
 
-from fgrad.mutable.capture.scopes import MISSING, Variable
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
 
 
 @frozen(eq=False)
 class HeldNumber:
-    """A number from outside, and what holds it: a dict (of attributes, of globals, the user's own) or a variable."""
+    """A number from outside, and what holds it, as a dict: attributes, globals, the user's dict or list, a variable."""
 
     container: Any
     key: Any
@@ -41,9 +41,9 @@ class HeldNumber:
         if isinstance(self.container, Variable):
             return Location("a variable", ("a variable",))
         for location, holder in snapshot.objects.values():
-            if holder is self.container:
+            if holder is (self.container.owner if isinstance(self.container, Items) else self.container):
                 return location.item(self.key)
-            if getattr(holder, "__dict__", None) is self.container:
+            if getattr(holder, "__dict__", None) is self.container or holder is getattr(self.container, "owner", None):
                 return location.attribute(self.key)
         return Location(str(self.key), (self.key,))
 
@@ -58,12 +58,13 @@ def is_changed_number(new: Any, old: Any) -> bool:
 def changed_numbers(snapshot: Snapshot) -> Iterator[HeldNumber]:
     """The numbers outside of the arguments that a call has changed."""
     for container, before in snapshot.changed():
-        if isinstance(container, dict) and id(container) not in snapshot.argument_containers:
-            for key, old in before.items():
-                if is_changed_number(container.get(key, MISSING), old):
-                    yield HeldNumber(container, key)
+        entries = as_dict(container)
+        if entries is not None and id(container) not in snapshot.argument_containers:
+            for key, old in before.items() if isinstance(before, dict) else enumerate(before):
+                if is_changed_number(entries.get(key, MISSING), old):
+                    yield HeldNumber(entries, key)
     for scope, name, old in snapshot.rebound():
-        if isinstance(scope, dict | Variable) and is_changed_number(scope.get(name, MISSING), old):
+        if not isinstance(scope, Parts) and is_changed_number(scope.get(name, MISSING), old):
             yield HeldNumber(scope, name)
 
 
@@ -71,14 +72,14 @@ def held_in(snapshot: Snapshot, number: HeldNumber) -> bool:
     """Whether a snapshot includes what holds a number, which is one still."""
     if type(number.read()) not in SYMBOLIC:
         return False
-    return number.place in snapshot.variables or id(number.container) in snapshot.containers
+    return number.place in snapshot.variables or number.place[0] in snapshot.containers
 
 
 def settle(snapshot: Snapshot) -> None:
     """Replace the symbolic numbers in all containers and variables of a snapshot by their values."""
     for container, _ in snapshot.containers.values():
-        if isinstance(container, dict | list | deque):
-            entries = [*container.items()] if isinstance(container, dict) else [*enumerate(container)]
+        if isinstance(container, dict | list | deque | Slots):
+            entries = [*enumerate(container)] if isinstance(container, list | deque) else [*container.items()]
             for key, value in entries:
                 if isinstance(value, SymbolicNumber):
                     container[key] = plain(value)

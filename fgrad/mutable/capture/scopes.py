@@ -1,4 +1,4 @@
-"""Namespaces that are not dicts, adapted to dicts: slots, closures, functions, classes."""
+"""Namespaces that are not dicts, adapted to dicts: slots, lists, closures, functions, classes."""
 
 from collections.abc import Iterator
 from types import FunctionType, MemberDescriptorType
@@ -14,7 +14,7 @@ MISSING: Any = object()
 class Slots:
     """The attributes of an object with slots, as a dict."""
 
-    object: Any
+    owner: Any
     #: by name; a property of a subclass may hide one
     slots: dict[str, MemberDescriptorType]
 
@@ -30,20 +30,65 @@ class Slots:
     def _items(self) -> Iterator[tuple[str, Any]]:
         for name, slot in self.slots.items():
             try:
-                yield name, slot.__get__(self.object)
+                yield name, slot.__get__(self.owner)
             except AttributeError:  # not bound
                 continue
 
     def __len__(self) -> int:
         return len(self.items())
 
+    def get(self, name: str, default: Any) -> Any:
+        try:
+            return self.slots[name].__get__(self.owner)
+        except AttributeError:  # not bound
+            return default
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name, MISSING) is not MISSING
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.slots[name].__set__(self.owner, value)
+
+    def pop(self, name: str, default: None) -> None:
+        if name in self:
+            self.slots[name].__delete__(self.owner)
+
     def clear(self) -> None:
         for name, _ in self.items():
-            self.slots[name].__delete__(self.object)
+            self.slots[name].__delete__(self.owner)
 
     def update(self, values: dict[str, Any]) -> None:
         for name, value in values.items():
-            self.slots[name].__set__(self.object, value)
+            self.slots[name].__set__(self.owner, value)
+
+
+@frozen
+class Items:
+    """The items of a list, by position, as a dict."""
+
+    owner: list[Any]
+
+    def items(self) -> list[tuple[int, Any]]:
+        return [*enumerate(self.owner)]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def get(self, position: int, default: Any) -> Any:
+        return self.owner[position] if position in self else default
+
+    def __contains__(self, position: int) -> bool:
+        return position < len(self.owner)
+
+    def __setitem__(self, position: int, value: Any) -> None:
+        self.owner[position] = value
+
+
+def as_dict(container: Any) -> Any:
+    """A container whose entries can be set, as a dict; None for another one."""
+    if type(container) is list:
+        return Items(container)
+    return container if isinstance(container, dict | Slots) else None
 
 
 @frozen

@@ -264,7 +264,7 @@ class Snapshot:
 
     def track(self, container: Any) -> Any:
         """Copy a container, to detect later changes; returns the container."""
-        key = id(container.object) if isinstance(container, Slots) else id(container)
+        key = id(container.owner) if isinstance(container, Slots) else id(container)
         if key not in self.containers and isinstance(container, dict | list | set | deque | Slots):
             self.containers[key] = container, _copied(container)
         return container

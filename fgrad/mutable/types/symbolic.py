@@ -8,8 +8,9 @@ values, the function is recorded with a *symbolic* number in its place.  It look
 - Arithmetic with other numbers is recorded, and done again by Python at each call: its results are symbolic, too.
 - An operation on tensors that gets one, or a view that begins at one, takes it as an input of the program.
 - A comparison has a fixed outcome: the program applies as long as it comes out the same.
-- Whatever else Python does with it (a shape, ``range``, a key, ``str``, ``math.sin``) needs its value, which is guarded
-  in the same way.
+- So are the functions of ``math``, called as such (``math.cos(n)``).
+- Whatever else Python does with it (a shape, ``range``, a key, ``str``, ``np.sin``) needs its value, which is guarded
+  like an outcome.
 
 A program is recorded once for all values that agree in these.
 """
@@ -310,6 +311,14 @@ def plain(x: Any) -> Any:
 def concrete(x: Any) -> Any:
     """The value of a number, which a program may depend on from now on."""
     return x._concrete() if isinstance(x, SymbolicNumber) else x
+
+
+def applied(function: Callable[..., Any], *operands: Any) -> Any:
+    """A function of numbers that has no effects; if one of them is symbolic, it is recorded."""
+    for x in operands:
+        if isinstance(x, SymbolicNumber):
+            return x._numbers.apply(function, *operands)
+    return function(*operands)
 
 
 def as_array(x: SymbolicNumber, dtype: Any) -> Any:

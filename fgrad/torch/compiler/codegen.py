@@ -23,7 +23,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph.source import function_of
-from fgrad.mutable.capture.scopes import Variable
+from fgrad.mutable.capture.scopes import Items, Variable
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
@@ -239,7 +239,7 @@ def is_plain(effects: Effects) -> bool:
         classes[at].__setattr__ is object.__setattr__ and getattr(classes[at], name) in (None, False)
         for at, name, _ in effects.fields
     ) and all(
-        (isinstance(container, Variable) or type(container).__setitem__ in _PLAIN_STORES)
+        (isinstance(container, Variable | Items) or type(container).__setitem__ in _PLAIN_STORES)
         and key.__class__ in (str, int)
         for container, key, _ in effects.entries
     )
@@ -307,13 +307,18 @@ def _setting(container: Any, key: Any, scope: Scope) -> str:
     """The arguments of ``starmap`` for an assignment, up to the value."""
     if isinstance(container, Variable):
         return f"setattr, (({scope.name(container.owner)}, 'cell_contents'"
-    return f"setitem, (({scope.name(container)}, {key!r}"
+    return f"setitem, (({scope.name(_stored(container))}, {key!r}"
 
 
 def _target(container: Any, key: Any, scope: Scope) -> str:
     if isinstance(container, Variable):
         return f"{scope.name(container.owner)}.cell_contents"
-    return f"{scope.name(container)}[{key!r}]"
+    return f"{scope.name(_stored(container))}[{key!r}]"
+
+
+def _stored(container: Any) -> Any:
+    """The list itself in place of its items."""
+    return container.owner if isinstance(container, Items) else container
 
 
 def result_maker(

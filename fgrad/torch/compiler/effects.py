@@ -3,10 +3,10 @@
 NOTE [Effects]
 After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and a second walk
 has shown its effects; here they are recorded: which storages get which output, by how much counters advance, which
-entries of dicts (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.  New tensors
-are made at each call.  A Python number that changes is set to what Python computes from the call's numbers (NOTE [Held
-numbers]).  Effects of other kinds (a list that grows, a view of what is made inside) are ``NotReplayable``: such a call
-runs in pieces.
+entries of dicts and lists (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.  New
+tensors are made at each call.  A Python number that changes is set to what Python computes from the call's numbers
+(NOTE [Held numbers]).  Effects of other kinds (a list that grows, a view of what is made inside) are ``NotReplayable``:
+such a call runs in pieces.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import HeldNumber
-from fgrad.mutable.capture.scopes import MISSING
+from fgrad.mutable.capture.scopes import MISSING, as_dict
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
@@ -136,7 +136,7 @@ class Effects:
       writes: tensors whose storage was written, and the outputs that they get.
       counts: tensors whose version counter advanced, by how much, and the last writes.
       fields: tensor, field and value.
-      entries: dict, key and value.
+      entries: dict, or what is adapted to one, key and value.
       result: what the call returns.
     """
 
@@ -146,7 +146,7 @@ class Effects:
     writes: list[tuple[int, int]] = field(factory=list)
     counts: list[tuple[int, int, list[Write]]] = field(factory=list)
     fields: list[tuple[int, str, Value]] = field(factory=list)
-    entries: list[tuple[dict[Any, Any], Any, Value]] = field(factory=list)
+    entries: list[tuple[Any, Any, Value]] = field(factory=list)
     result: Value = field(default=Constant(None))
     _new_indices: dict[int, int] = field(factory=dict)
     _storages: dict[Storage, int] = field(factory=dict)
@@ -311,14 +311,15 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
             noted = counter.last_writes()[-delta:]
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
     for owner, container, before in changed:
-        if not isinstance(container, dict):
-            raise NotReplayable("a list, a set or an object with slots is changed")
+        entries = as_dict(container)
+        if entries is None or (type(container) is list and len(container) != len(before)):
+            raise NotReplayable("a list grows or shrinks, or a set, a deque or a list of another class is changed")
         if id(container) in capture.snapshot.argument_containers:
-            raise NotReplayable("a dict among the arguments is changed")
+            raise NotReplayable("a dict or a list among the arguments is changed")
         if owner is not None:
             _fields(effects, owner, before)
         else:
-            _entries(effects, container, before)
+            _entries(effects, entries, before if isinstance(before, dict) else dict(enumerate(before)))
     for scope, name, before in capture.snapshot.rebound():
         value = scope.get(name, MISSING)
         if value is MISSING:
@@ -349,8 +350,8 @@ def _fields(effects: Effects, tensor: Tensor, before: dict[str, Any]) -> None:
         effects.fields.append((effects.external.index(tensor), name, effects.value(value)))
 
 
-def _entries(effects: Effects, container: dict[Any, Any], before: dict[Any, Any]) -> None:
-    """The entries of a dict, or the attributes of an object, that were set."""
+def _entries(effects: Effects, container: Any, before: dict[Any, Any]) -> None:
+    """The entries of a dict or a list, or the attributes of an object, that were set."""
     for key in before:
         if key not in container:
             raise NotReplayable(f"an entry is deleted: {_key_text(key)}")

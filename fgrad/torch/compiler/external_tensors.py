@@ -7,6 +7,8 @@ from typing import Any
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.capture.scopes import as_dict
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
@@ -53,10 +55,11 @@ class ExternalTensors:
             if tensor._view is not None:
                 self._parents.setdefault(id(tensor._view.base), []).append(("base", tensor))
         for container, before in snapshot.changed():
-            if isinstance(container, dict):
-                for key, x in before.items():
-                    if is_tensor(x) and container.get(key) is not x:
-                        self._entries.setdefault(id(x), []).append(("entry", (container, key)))
+            entries = as_dict(container)
+            if entries is not None:
+                for key, x in before.items() if isinstance(before, dict) else enumerate(before):
+                    if is_tensor(x) and entries.get(key, None) is not x:
+                        self._entries.setdefault(id(x), []).append(("entry", (entries, key)))
         for scope, name, x in snapshot.rebound():
             if is_tensor(x):
                 self._entries.setdefault(id(x), []).append(("entry", (scope, name)))
@@ -92,7 +95,7 @@ class ExternalTensors:
         snapshot = self.capture.snapshot
         fields = {id(fields_of(x)) for x in snapshot.tensors}
         return any(
-            x is tensor and (not isinstance(container, dict) or container.get(key) is x)
+            x is tensor and ((entries := as_dict(container)) is None or entries.get(key, None) is x)
             for container, before in snapshot.containers.values()
             if id(container) not in fields
             for key, x in (before.items() if isinstance(before, dict) else enumerate(before))
@@ -139,7 +142,7 @@ class ExternalTensors:
 
     def key(self) -> list[Any]:
         """Equal for two calls that access the tensors they use in the same way."""
-        identity = {"fixed": id, "entry": lambda at: (id(at[0]), at[1])}
+        identity = {"fixed": id, "entry": lambda at: HeldNumber(*at).place}
         return [(kind, identity[kind](at) if kind in identity else at) for kind, at in self.accesses[: self.used]]
 
     def release(self) -> None:

@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 from fgrad.graph.source import function_of
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import HeldNumber, is_changed_number
-from fgrad.mutable.capture.scopes import MISSING, Parts, Slots, Variable
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
@@ -183,7 +183,7 @@ class Guards:
     def changed_numbers(self) -> list[HeldNumber]:
         """The numbers in dicts and variables that have changed, if no other variable or entry has."""
         changed = self._changes()
-        are_held = all(isinstance(x, dict | Variable) and is_changed_number(new, old) for x, _, new, old in changed)
+        are_held = all(not isinstance(x, Parts) and is_changed_number(new, old) for x, _, new, old in changed)
         return [HeldNumber(container, key) for container, key, *_ in changed] if are_held else []
 
     def differ_in_numbers(self) -> bool:
@@ -198,7 +198,8 @@ class Guards:
             new, old = [[*x.items()] if isinstance(x, dict) else [*enumerate(x)] for x in (container, before)]
             if len(new) != len(old):
                 return [(container, None, container, before)]
-            now += [(container, k, x, y) for (k, x), (_, y) in zip(new, old, strict=True)]
+            entries = as_dict(container)
+            now += [(entries, k, x, y) for (k, x), (_, y) in zip(new, old, strict=True) if entries is not None]
         now += [(holder, k, holder.get(k, MISSING), v) for holder, _, items in self.entries for k, v in items.items()]
         return [each for each in now if each[2] is not each[3]]
 
@@ -309,7 +310,7 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
     """The guards of a captured call; everything has been restored."""
     set_by_call: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
-        set_by_call.setdefault(id(container), set()).add(key)
+        set_by_call.setdefault(HeldNumber(container, key).place[0], set()).add(key)
     for holder, key, _ in capture.numbers:
         set_by_call.setdefault(holder, set()).add(key)
     for holder, key in capture.held:
@@ -318,8 +319,8 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
     guards.variables = [
         (scope, name, value)
         for scope, name, value in capture.snapshot.variables.values()
-        if (name not in set_by_call.get(id(scope), ()) or not isinstance(value, Tensor))
-        and HeldNumber(scope, name).place not in capture.held
+        if (place := HeldNumber(scope, name).place) not in capture.held
+        and (name not in set_by_call.get(place[0], ()) or not isinstance(value, Tensor))
     ]
     for i, (kind, _) in enumerate(effects.external.accesses):
         if names := fields_of(effects.external.tensors[i]).keys() - FIELDS:
@@ -338,10 +339,12 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
 
 def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
     """The guards of a call that cannot be a program: its arguments, and what it did not change itself."""
-    changed = {id(container) for container, _ in capture.snapshot.changed()}
+    changed = {id(getattr(container, "owner", container)) for container, _ in capture.snapshot.changed()}
     guards = _of_objects(capture, dict.fromkeys(changed, ()))
-    # Python runs at each call, so the entries it sets do not matter; but it may have added some
-    guards.entries = [(container, size, {}) for container, size, _ in guards.entries]
+    # Python runs at each call, so the entries it sets do not matter, nor how a list grows; but it may have added some
+    guards.entries = [
+        (container, size, {}) for container, size, _ in guards.entries if not isinstance(container, Items)
+    ]
     rebound = {(id(scope), name) for scope, name, _ in capture.snapshot.rebound()}
     variables = capture.snapshot.variables.values()
     guards.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
@@ -366,7 +369,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     for key, (container, before) in capture.snapshot.containers.items():
         if id(container) in tensors or key not in capture.snapshot.persistent:
             continue
-        is_own = id(container) in set_by_call
+        is_own, entries = key in set_by_call, as_dict(container)
         if not (before or is_own or isinstance(container, Slots) or hasattr(container, "__bool__")):
             guards.empty.append(container)
         elif not is_own and not isinstance(container, dict | list | deque):
@@ -378,12 +381,13 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             guards.containers.append((container, before))
             if id(container) in capture.snapshot.objects:  # the user's own dict, not an object's ``__dict__``
                 guards.keyed.add(id(container))
-        elif isinstance(container, dict):
-            read = {key for holder, key, _ in capture.numbers if holder == id(container)}
-            guards.numbers += [(container, key, number_kind(before[key], key)) for key in read]  # type: ignore[misc]
+        elif entries is not None:
+            old = before if isinstance(before, dict) else dict(enumerate(before))
+            read = {name for holder, name, _ in capture.numbers if holder == key}
+            guards.numbers += [(container, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
-            free = {k for k in set_by_call[id(container)] if k in read or isinstance(before.get(k), Tensor)}
-            free |= {k for k in set_by_call[id(container)] if (id(container), k) in capture.held}
-            items = {k: v for k, v in before.items() if k not in free and k in used.get(id(container), before)}
-            guards.entries.append((container, len(before), items))
+            free = {k for k in set_by_call[key] if k in read or isinstance(old.get(k), Tensor)}
+            free |= {k for k in set_by_call[key] if (key, k) in capture.held}
+            items = {k: v for k, v in old.items() if k not in free and k in used.get(key, old)}
+            guards.entries.append((entries, len(old), items))
     return guards

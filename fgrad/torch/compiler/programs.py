@@ -1,9 +1,10 @@
 """Captured calls as programs: when they apply, and how they run.
 
 NOTE [Expectations]
-``GradScaler`` skips a step whose gradients are not finite.  Whether they are, nobody knows while a call is
-recorded; but nearly always they are.  So the usual case is recorded, and the flag is an output of the program.  If the
-flag turns out to be another, the results are dropped, and the call runs in pieces.  Such a program donates nothing.
+``GradScaler`` skips a step whose gradients are not finite, and a distribution raises an error if its parameters violate
+their constraints.  Whether they do, nobody knows while a call is recorded; but they nearly never do.  So the usual case
+is recorded, and the flag is an output of the program.  If the flag turns out to be another, the results are dropped,
+and the call runs in pieces.  Such a program donates nothing.
 """
 
 from collections.abc import Sequence
@@ -242,8 +243,14 @@ class Call:
         program = self.program
         assert program.execution is not None and program.fast_effects is not None  # else the program is none
         written, others = program.readers
-        outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
-        if any(bool(outs[output]) is not value for output, value in program.expected):
+        try:
+            outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
+            usual = all(bool(outs[output]) is value for output, value in program.expected)
+        except Exception as error:
+            if not program.expected:
+                raise
+            raise Unexpected from error  # what is not as expected may be refused by what follows
+        if not usual:
             raise Unexpected
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))

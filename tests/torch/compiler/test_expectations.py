@@ -71,3 +71,44 @@ def test_a_graph_for_all_values_cannot_go_by_the_usual_one():
     for capture in (torch.capture, torch.pure):
         with pytest.raises(CaptureError, match="is needed at"):
             capture(step)(torch.ones(5, 4))
+
+
+def draws_from(distributions, model, x):
+    drawn = distributions.Normal(model(x), 1.0).rsample()
+    action = distributions.Categorical(logits=model(x)).sample()
+    return drawn.square().mean() - distributions.Categorical(logits=model(x)).log_prob(action).mean()
+
+
+def test_a_step_with_distributions_is_one_program_that_checks_their_arguments():
+    """Where an argument violates its constraint, the call runs in pieces, and raises the error that it would."""
+
+    def trained(way):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        @way
+        def step(x):
+            optimizer.zero_grad()
+            loss = draws_from(torch.distributions, model, x)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        found = []
+        for k in range(8):
+            x = torch.randn(5, 4)
+            if k == 5:
+                x[0, 0] = float("nan")
+            try:
+                found.append(step(x).item())
+            except ValueError as error:
+                found.append(str(error))
+        return found, step
+
+    (wanted, _), (found, step) = trained(lambda f: f), trained(torch.compile)
+    for one, other in zip(found, wanted, strict=True):
+        assert one == (other if isinstance(other, str) else pytest.approx(other, rel=1e-4))
+    assert "Expected parameter loc" in wanted[5]
+    assert all(program.refused is None for each in step._compiled.programs.values() for program in each)
+    assert step._compiled.recorded <= 2

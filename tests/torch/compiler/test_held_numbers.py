@@ -11,14 +11,28 @@ import fgrad.torch as torch
 SEEN = 0
 
 
+class Slotted:
+    """An object without a ``__dict__``."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self):
+        self.calls = 0
+
+
 class Trainer:
     """A step, and every way to count its calls."""
 
+    steps = 0
+
     def __init__(self):
+        self.counts_of = [0, 0.5, torch.zeros(())]
+        self.slotted = Slotted()
         self.w = torch.ones(2, requires_grad=True)
         self.optimizer = torch.optim.SGD([self.w], lr=0.1, momentum=0.9)
         self.calls = 0
         self.weight = 1.0
+        self.losses = []
         self.state = {"calls": 0, "sum": 0.0}
 
     def train(self, x, factor=1.0):
@@ -69,9 +83,35 @@ class Trainer:
         SEEN += 1
         return self.train(x)
 
+    def counts_in_a_list(self, x):
+        self.counts_of[0] += 1
+        self.counts_of[1] *= 2
+        loss = self.train(x, 1 / self.counts_of[0])
+        self.counts_of[2] = 0.9 * self.counts_of[2] + 0.1 * loss
+        return self.counts_of[2] * self.counts_of[1]
+
+    def counts_in_slots(self, x):
+        self.slotted.calls += 1
+        return self.train(x, 1 / self.slotted.calls)
+
+    def counts_in_a_class(self, x):
+        Trainer.steps += 1
+        return self.train(x, 1 / Trainer.steps)
+
+    def follows_a_curve(self, x):
+        self.calls += 1
+        phase = math.pi * math.fmod(self.calls / 5, 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.1 * (1 + math.cos(phase)) if math.isfinite(phase) else 0.1
+        return self.train(x, math.pow(0.5, math.floor(self.calls / 4)))
+
     def needs_its_value(self, x):
         self.calls += 1
-        return self.train(x, math.sin(self.calls))
+        return self.train(x, float(str(self.calls)))
+
+    def grows_a_list(self, x):
+        self.losses.append(self.train(x))
+        return self.losses[-1]
 
     def is_interrupted(self, x):
         self.calls += 1
@@ -93,12 +133,17 @@ class Trainer:
             state,
             versions,
             self.optimizer.param_groups[0]["lr"],
+            [float(x) for x in self.counts_of],
+            self.slotted.calls,
+            Trainer.steps,
+            len(self.losses),
             SEEN,
         )
 
 
 def trained(trainer, step, monkeypatch, change=lambda trainer, i: None):
     monkeypatch.setitem(globals(), "SEEN", 0)
+    monkeypatch.setattr(Trainer, "steps", 0)
     found = []
     for i in range(14):
         change(trainer, i)
@@ -125,7 +170,12 @@ METHODS = {
     Trainer.starts_again: 4,
     Trainer.returns_its_count: 1,
     Trainer.counts_globally: 1,
+    Trainer.counts_in_a_list: 2,  # the first makes the optimiser's state
+    Trainer.counts_in_slots: 1,
+    Trainer.counts_in_a_class: 1,
+    Trainer.follows_a_curve: 1,
     Trainer.needs_its_value: 1,
+    Trainer.grows_a_list: 2,
     Trainer.is_interrupted: 6,  # what it logs is guarded
 }
 
@@ -137,7 +187,8 @@ def test_a_number_that_each_call_changes_is_an_input(method, monkeypatch):
     assert agree(trained(trainer, step, monkeypatch), trained(other, method.__get__(other), monkeypatch))
     assert step._compiled.recorded <= METHODS[method] and not step._compiled.given_up
     programs = [program for each in step._compiled.programs.values() for program in each]
-    assert any(program.refused is None for program in programs) is (method is not Trainer.needs_its_value)
+    in_pieces = method in (Trainer.needs_its_value, Trainer.grows_a_list)
+    assert any(program.refused is None for program in programs) is not in_pieces
 
 
 def test_a_number_that_changes_between_calls_is_an_input(monkeypatch):
@@ -226,3 +277,70 @@ def test_an_explanation_has_the_count_as_an_input():
     trainer.train(torch.ones(2))
     found = torch.compiler.explain(trainer.uses_its_count)(torch.ones(2))
     assert found.graph_count == 1 and "self.calls" in "".join(found.inputs) and trainer.calls == 0
+
+
+SCHEDULERS = {
+    "StepLR": lambda t, o: t.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda t, o: t.MultiStepLR(o, [2, 7]),
+    "ExponentialLR": lambda t, o: t.ExponentialLR(o, 0.9),
+    "LambdaLR": lambda t, o: t.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+    "MultiplicativeLR": lambda t, o: t.MultiplicativeLR(o, lambda epoch: 0.9),
+    "ConstantLR": lambda t, o: t.ConstantLR(o, 0.5, 4),
+    "LinearLR": lambda t, o: t.LinearLR(o, total_iters=4),
+    "PolynomialLR": lambda t, o: t.PolynomialLR(o, 8, 2.0),
+    "CosineAnnealingLR": lambda t, o: t.CosineAnnealingLR(o, 5),
+    "CosineAnnealingWarmRestarts": lambda t, o: t.CosineAnnealingWarmRestarts(o, 4),
+    "CyclicLR": lambda t, o: t.CyclicLR(o, 0.01, 0.1, step_size_up=3),
+    "OneCycleLR": lambda t, o: t.OneCycleLR(o, 0.1, total_steps=20),
+    "ChainedScheduler": lambda t, o: t.ChainedScheduler([t.LinearLR(o), t.ExponentialLR(o, 0.9)]),
+    "SequentialLR": lambda t, o: t.SequentialLR(o, [t.LinearLR(o, total_iters=3), t.CosineAnnealingLR(o, 9)], [3]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_step_with_its_scheduler_is_a_program(name):
+    def trained_by(way):
+        w = torch.ones(2, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+        scheduler = SCHEDULERS[name](torch.optim.lr_scheduler, optimizer)
+        kept, states = [], []
+
+        @way
+        def step(x):
+            optimizer.zero_grad()
+            loss = (w * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss.detach()
+
+        losses = []
+        for i in range(12):
+            losses.append(step(torch.full((2,), 1.0 + i % 3)))
+            kept.append(scheduler.get_last_lr())
+            states.append(scheduler.state_dict())
+        return (torch.stack(losses), kept, [{**s, "_schedulers": None, "lr_lambdas": None} for s in states]), step
+
+    expected, _ = trained_by(lambda f: f)
+    found, step = trained_by(torch.compile)
+    torch.testing.assert_close(found[0], expected[0])
+    assert found[1:] == expected[1:]
+    programs = [program for each in step._compiled.programs.values() for program in each]
+    assert all(program.refused is None for program in programs[:-1]) and not step._compiled.given_up
+    assert len(programs) <= 6  # one for each piece of the schedule
+
+
+def test_mathematics_is_as_it_was_after_an_error():
+    functions = {name: getattr(math, name) for name in dir(math)}
+    counter = {"calls": 1.0}
+
+    def step(x):
+        counter["calls"] += 1
+        return x / math.sqrt(5.5 - counter["calls"])
+
+    compiled = torch.compile(step)
+    found = [compiled(torch.ones(())).item() for _ in range(4)]
+    with pytest.raises(ValueError):
+        compiled(torch.ones(()))
+    torch.testing.assert_close(found, [1 / math.sqrt(5.5 - k) for k in range(2, 6)])
+    assert functions == {name: getattr(math, name) for name in dir(math)}

@@ -37,7 +37,7 @@ class _Composite(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave, each scheduler its own."""
-        self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
+        self._take_over({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for i, state in enumerate(state_dict["_schedulers"]):
             self._schedulers[i].load_state_dict(state)
 
@@ -94,7 +94,7 @@ class SequentialLR(_Composite):
         self.recursive_undo()
         first = schedulers[bisect_right(milestones, 0)]
         first._initial_step()
-        self._last_lr = first.get_last_lr()
+        self._note_rates(first.get_last_lr())
 
     def recursive_undo(self, sched: Any = None) -> None:
         """Take the epochs of all schedulers back by one."""
@@ -114,7 +114,7 @@ class SequentialLR(_Composite):
             scheduler._update_lr(0)
         else:
             scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        self._note_rates(scheduler.get_last_lr())
 
 
 class ChainedScheduler(_Composite):
@@ -150,10 +150,10 @@ class ChainedScheduler(_Composite):
         self._check_parts(schedulers, optimizer)
         self._schedulers = schedulers
         self.optimizer = optimizer
-        self._last_lr = values(schedulers[-1].optimizer, "lr")
+        self._note_rates(values(schedulers[-1].optimizer, "lr"))
 
     def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch, with all schedulers."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = values(self._schedulers[-1].optimizer, "lr")
+        self._note_rates(values(self._schedulers[-1].optimizer, "lr"))

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 
+from fgrad.mutable.types.symbolic import applied
 from fgrad.torch.optim.lr_scheduler.scheduler import LRScheduler, Rates, values
 from fgrad.torch.optim.optimizer import Optimizer
 
@@ -98,7 +99,7 @@ class MultiStepLR(FactorScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float | None:
-        count = self.milestones[self.last_epoch]
+        count = applied(self.milestones.__getitem__, self.last_epoch)
         return self.gamma**count if count else None
 
     def _total_factor(self) -> float:

@@ -39,7 +39,7 @@ class _Functions(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave, with attributes for callable objects."""
-        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        self._take_over({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for i, attributes in enumerate(state_dict["lr_lambdas"]):
             if attributes is not None:
                 self.lr_lambdas[i].__dict__.update(attributes)

@@ -73,7 +73,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
-        self._last_lr = values(optimizer, "lr")
+        self._note_rates(values(optimizer, "lr"))
         self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
 
@@ -131,7 +131,7 @@ class ReduceLROnPlateau(LRScheduler):
             self._reduce_lr()
             self.cooldown_counter: int = self.cooldown
             self.num_bad_epochs: int = 0
-        self._last_lr = values(self.optimizer, "lr")
+        self._note_rates(values(self.optimizer, "lr"))
 
     def _reduce_lr(self) -> None:
         groups = self.optimizer.param_groups
@@ -152,5 +152,5 @@ class ReduceLROnPlateau(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self.__dict__.update(state_dict)
+        self._take_over(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

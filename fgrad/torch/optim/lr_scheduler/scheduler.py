@@ -87,15 +87,26 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """All attributes but the optimiser."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        return {key: _as_now(key, value) for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self.__dict__.update(state_dict)
+        self._take_over(state_dict)
+
+    def _take_over(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({key: _as_now(key, value) for key, value in state.items()})
 
     def get_last_lr(self) -> Rates:
         """The rates that the scheduler set last, one per group."""
-        return self._last_lr
+        return [*self._last_lr]
+
+    def _note_rates(self, rates: Rates) -> None:
+        """Remember the rates that were set last, in the same list: its items can be set by a compiled step."""
+        noted = self.__dict__.get("_last_lr", ())
+        if len(noted) == len(rates):
+            noted[:] = rates
+        else:
+            self._last_lr = rates
 
     def get_lr(self) -> Rates:
         """The rates of this epoch, one per group; inside ``step`` only."""
@@ -130,7 +141,7 @@ class LRScheduler:
     def _set_rates(self, rates: Rates) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             write(group, "lr", rate)
-        self._last_lr = values(self.optimizer, "lr")
+        self._note_rates(values(self.optimizer, "lr"))
 
     def _check_inside_step(self) -> None:
         """Warn of ``get_lr`` called by a user, who will have meant ``get_last_lr``."""
@@ -139,6 +150,11 @@ class LRScheduler:
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
                 UserWarning,
             )
+
+
+def _as_now(key: str, value: Any) -> Any:
+    """An attribute in a scheduler's state, which later steps leave alone."""
+    return [*value] if key == "_last_lr" else value
 
 
 @contextmanager
