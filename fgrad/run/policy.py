@@ -105,6 +105,9 @@ class Policy:
     #: how many runs of a program may be slower than the alternative (NumPy, or its operations one by one) before it is
     #: dropped: one slow run may be noise
     trials: int = 4
+    #: how many calls of a compiled function that is not one program are timed in pieces, and as many uncompiled, before
+    #: the faster way is taken; 0 for pieces at every call
+    turns: int = 4
 
 
 _NUMPY = Pace(
@@ -132,6 +135,7 @@ def _forced(pace: Pace) -> Policy:
         backwards=pace,
         backward_runs=inf,
         deferred_size=inf,
+        turns=0,
     )
 
 
@@ -147,6 +151,7 @@ POLICIES: dict[str, Policy] = {
         backward_runs=inf,
         stretch_runs=0,
         deferred_size=inf,
+        turns=0,
     ),
     "numpy": _forced(_NUMPY),
     "interpreted": _forced(_INTERPRETED),

@@ -24,6 +24,7 @@ from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_
 from fgrad.torch.compiler.programs import Call, Program, Unexpected
 from fgrad.torch.compiler.recording import EagerCall, record
 from fgrad.torch.compiler.stance import stance
+from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
@@ -63,7 +64,8 @@ class Compiled:
       programs: by structure, static arguments and modes.
       varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
-      given_up: whether it always runs in pieces.
+      given_up: whether it is never one program again.
+      turns: the ways to run it then.
     """
 
     function: Callable[..., Any]
@@ -72,6 +74,7 @@ class Compiled:
     varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
     given_up: bool = False
+    turns: Turns = field(factory=Turns)
     warned: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
@@ -82,7 +85,7 @@ class Compiled:
         if not is_ordinary() or getattr(_running, "inside", False) or stance.name == "force_eager":
             return self.function(*args, **kwargs)
         if self.given_up:
-            return self._in_pieces(args, kwargs)
+            return self._by_turns(self.turns, args, kwargs)
         tensors: Sequence[Tensor]
         inputs: Sequence[Any] = ()
         if not kwargs and all([x.__class__ in _TENSORS for x in args]):  # noqa: C419  (a list is faster here)
@@ -105,7 +108,10 @@ class Compiled:
 
     def _refused(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call that is not one program."""
-        return self._in_pieces(args, kwargs) if program.breaks else self.function(*args, **kwargs)
+        return self._by_turns(program.turns, args, kwargs) if program.breaks else self.function(*args, **kwargs)
+
+    def _by_turns(self, turns: Turns, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return turns.run(lambda: self._in_pieces(args, kwargs), lambda: self.function(*args, **kwargs))
 
     def _in_pieces(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

@@ -28,6 +28,7 @@ from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.placement import HERE, Placement
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
+from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.compiler.windows import Window
 
 
@@ -40,6 +41,7 @@ class Program:
       refused: the reason, if the call cannot be one program.
       breaks: the reasons, if it runs in pieces (NOTE [Pieces]).
       pieces: the graphs of the pieces.
+      turns: the ways to run it then (NOTE [Pieces take turns]).
       graph: from the inputs that are read to the outputs.
       reads: for each input of the graph, the index of a tensor, a window, or a function of the numbers in ``draws``.
       placement: where it runs.
@@ -80,6 +82,7 @@ class Program:
     seconds: float = 0.0
     breaks: tuple[str, ...] = ()
     pieces: tuple[Graph, ...] = ()
+    turns: Turns = field(factory=Turns)
 
     @classmethod
     def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph]) -> "Program":
