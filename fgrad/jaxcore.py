@@ -36,6 +36,7 @@ __all__ = [
     "Tracer",
     "all_primitives",
     "as_typed",
+    "axis_sizes",
     "with_x64_for",
     "without_consts",
     "bind_custom_jvp",
@@ -146,6 +147,11 @@ def evaluating_trace() -> Any:
     """JAX's trace under which operations run."""
     with jax_eval_context():
         return current_trace()
+
+
+def axis_sizes() -> dict[Any, int]:
+    """The named axes that collectives may name here, and their sizes."""
+    return {name: jax.lax.axis_size(name) for name in jex.unsafe_get_axis_names_DO_NOT_USE()}
 
 
 def restore_trace(trace: Any) -> None:

@@ -18,7 +18,17 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
-from fgrad.jaxcore import ShapedArray, bind_remat, is_inexact, strong, varying_axes, zero_tangent
+from fgrad.jaxcore import (
+    ShapedArray,
+    axis_sizes,
+    bind_remat,
+    current_trace,
+    is_inexact,
+    set_trace,
+    strong,
+    varying_axes,
+    zero_tangent,
+)
 
 
 class Scan(Region):
@@ -139,14 +149,41 @@ class While(Region):
         return params["cond"].effects or params["body"].effects
 
 
+def mapped_axes() -> dict[Any, int]:
+    """The named axes over which ``jax.vmap`` maps here, and their sizes; the axes of a mesh are not among them."""
+    sizes = axis_sizes()
+    of_mesh = jax.sharding.get_abstract_mesh().manual_axes if sizes else ()
+    return {name: size for name, size in sizes.items() if name not in of_mesh}
+
+
+def under_axes(axes: dict[Any, int], function: Callable[[], Any]) -> Any:
+    """Call a function where these named axes are known: inside ``jax.vmap``, whose trace is not the current one."""
+    if not axes:
+        return function()
+    trace, results = current_trace(), []
+
+    def call() -> None:
+        with set_trace(trace):
+            results.append(function())
+
+    known = axis_sizes()
+    for name, size in axes.items():
+        if name not in known:
+            call = jax.vmap(call, in_axes=(), axis_name=name, axis_size=size)
+    call()
+    return results[0]
+
+
 class Deferred:
     """Something recorded at the first use, and identified by ``key``.
 
     The rule of a function may call that function again, so recording rules eagerly would never end.  Used while it is
     being recorded, it raises ``RecursionError``, since it is not complete yet.
+
+    When it is recorded ``jax.vmap`` may have returned, so its named axes are kept: a rule may ask for sums over them.
     """
 
-    __slots__ = ("_make", "_value", "_recording_thread", "key", "function", "native", "num_tokens")
+    __slots__ = ("_make", "_value", "_axes", "_recording_thread", "key", "function", "native", "num_tokens")
 
     def __init__(self, key: Hashable, make: Callable[[], Any]):
         self.key: Hashable = key
@@ -158,6 +195,7 @@ class Deferred:
         self.num_tokens: int = 0
         self._make: Callable[[], Any] | None = make
         self._value: Any = None
+        self._axes: dict[Any, int] = mapped_axes()
         #: the thread that is recording it
         self._recording_thread: int | None = None
 
@@ -168,7 +206,7 @@ class Deferred:
                 raise RecursionError("a custom rule differentiates the very call whose rule it is")
             self._recording_thread = get_ident()
             try:
-                self._value = make()
+                self._value = under_axes(self._axes, make)
             finally:
                 self._recording_thread = None
             self._make = None
@@ -203,7 +241,8 @@ class DeferredByZeros(Deferred):
         if all(live):
             return self()
         if live not in self._by_pattern:
-            self._by_pattern[live] = Deferred((self.key, live), functools.partial(self._of, live))
+            record = functools.partial(under_axes, self._axes, functools.partial(self._of, live))
+            self._by_pattern[live] = Deferred((self.key, live), record)
         return self._by_pattern[live]()
 
 

@@ -672,3 +672,39 @@ def test_a_rule_is_called_with_zeros_where_another_rule_gives_none(use, symbolic
     wanted = jax.grad(lambda x: use(f, x))(1.5)
     for wrap in (lambda g: g, jax.jit, fgrad.jit):
         same(wrap(fgrad.grad(lambda x: use(f, x)))(1.5), wanted)
+
+
+def summed_over_axis(api, kind):
+    """A function whose rule asks for a named axis."""
+    if kind == "jvp":
+        f = api.custom_jvp(lambda x: 2 * x)
+        f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * jax.lax.axis_index("i")))
+        return f
+    f = api.custom_vjp(lambda x: 2 * x)
+    if kind == "vjp":
+        f.defvjp(lambda x: (2 * x, x), lambda x, ct: (jax.lax.psum(ct, "i") * x,))
+    else:
+        f.defvjp(
+            lambda x: (2 * x.value, x.value), lambda x, ct: (jax.lax.psum(ct, "i") * x,), symbolic_zeros=True,
+        )  # fmt: skip
+    return f
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp", "symbolic zeros"])
+@pytest.mark.parametrize("region", ["checkpoint", "jit", "cond", "scan"])
+def test_a_rule_in_a_region_asks_for_an_axis_of_vmap(kind, region):
+    """The region's rule is recorded when the derivative is taken, after ``vmap`` has returned."""
+
+    def gradient(api):
+        f = summed_over_axis(api, kind)
+        within = {
+            "checkpoint": api.checkpoint(f),
+            "jit": api.jit(f),
+            "cond": lambda x: jax.lax.cond(True, f, jnp.sin, x),
+            "scan": lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+        }[region]
+        return api.grad(lambda xs: jnp.sum(api.vmap(within, axis_name="i")(xs) ** 2))
+
+    xs = jnp.array([0.5, -1.5, 2.0])
+    same(gradient(fgrad)(xs), gradient(jax)(xs))
+    same(fgrad.jit(gradient(fgrad))(xs), gradient(jax)(xs))
