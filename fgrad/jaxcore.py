@@ -25,6 +25,7 @@ from jax.extend.core import (
     set_current_trace as set_trace,
     take_current_trace as take_trace,
 )
+from jax.sharding import AxisType, NamedSharding
 
 __all__ = [
     "HiPrim",
@@ -37,6 +38,7 @@ __all__ = [
     "all_primitives",
     "as_typed",
     "axis_sizes",
+    "explicit_sharding",
     "with_x64_for",
     "without_consts",
     "bind_custom_jvp",
@@ -552,7 +554,7 @@ def zeros_of(type: ShapedArray) -> Any:
     """Zeros of a type that has tangents."""
     rules = extended_rules(type)
     return (
-        jax.lax.full(type.shape, 0, type.dtype)
+        jax.lax.full(type.shape, 0, type.dtype, sharding=explicit_sharding(type))
         if rules is None
         else jax.lax.broadcast(rules.zero(type.dtype), type.shape)
     )
@@ -572,6 +574,14 @@ def varying_axes(type: ShapedArray) -> tuple[str, ...]:
     """The mesh axes along which the shards of an array differ, by its type."""
     manual = getattr(type, "mat", None)
     return tuple(sorted(manual.varying)) if manual is not None else ()
+
+
+def explicit_sharding(type: ShapedArray) -> NamedSharding | None:
+    """The sharding that is part of a type; None unless its mesh has an explicit axis."""
+    sharding = getattr(type, "sharding", None)
+    if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
+        return None
+    return sharding
 
 
 def bind_remat(

@@ -28,7 +28,7 @@ from fgrad.api.recorded import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import ShapedArray, is_inexact, typeof
+from fgrad.jaxcore import ShapedArray, is_inexact, typeof, zeros_of
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
@@ -318,7 +318,7 @@ class Transposed:
         )
         cotangents = run(self.graph, [*lifted, *map(stripped, flat)])
         outs = [
-            with_weakness(jax.numpy.zeros(t.shape, t.dtype) if k is None else cotangents[k], t)
+            with_weakness(zeros_of(t) if k is None else cotangents[k], t)
             for k, t in zip(self.results, self.in_types, strict=True)
         ]
         return tree_util.tree_unflatten(self.in_tree, outs)

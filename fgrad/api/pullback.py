@@ -14,7 +14,7 @@ from fgrad.api.arguments import as_tree, matching, path_of, sole_cotangent, stri
 from fgrad.api.recorded import with_weakness
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import value_type
-from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, strong, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, explicit_sharding, is_inexact, is_reference, strong, tangent_dtype, typeof
 from fgrad.run.executable import run
 
 ad: Any = jax.ad  # type: ignore[attr-defined]
@@ -25,7 +25,7 @@ def zero(type: ShapedArray) -> Any:
     dtype = tangent_dtype(type.dtype)
     if dtype == jax.dtypes.float0:
         return np.zeros(type.shape, dtype)
-    return with_weakness(lax.full(type.shape, 0, dtype), type)
+    return with_weakness(lax.full(type.shape, 0, dtype, sharding=explicit_sharding(type)), type)
 
 
 @frozen

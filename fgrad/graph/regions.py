@@ -23,6 +23,7 @@ from fgrad.jaxcore import (
     axis_sizes,
     bind_remat,
     current_trace,
+    explicit_sharding,
     is_inexact,
     set_trace,
     strong,
@@ -66,13 +67,17 @@ class Scan(Region):
 
 
 def plain(type: ShapedArray) -> ShapedArray:
-    """The strong type of this shape and dtype, without sharding unless inside a shard_map."""
-    return strong(type) if varying_axes(type) else ShapedArray(type.shape, type.dtype)
+    """The strong type of this shape and dtype, without a sharding that is not explicit, unless inside a shard_map."""
+    kept = varying_axes(type) or explicit_sharding(type)
+    return strong(type) if kept else ShapedArray(type.shape, type.dtype)
 
 
 def stacked(type: ShapedArray, length: int) -> ShapedArray:
     """The type of ``length`` stacked values; inside a shard_map they vary among the shards as before."""
     shape = (length, *type.shape)
+    if (explicit := explicit_sharding(type)) is not None:
+        spec = PartitionSpec(None, *explicit.spec)
+        return type.update(shape=shape, weak_type=False, sharding=NamedSharding(explicit.mesh, spec))
     if not varying_axes(type):
         return ShapedArray(shape, type.dtype, weak_type=type.weak_type)
     sharding = NamedSharding(type.sharding.mesh, PartitionSpec(*[None] * len(shape)))

@@ -17,7 +17,7 @@ import numpy as np
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, explicit_sharding, primitive, typeof
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 #: elementwise primitives that take a rank-0 operand together with a full one
@@ -86,7 +86,8 @@ class Simplifier(Builder):
         number = self.const(Const(scalar.item() if type.weak_type and typeof(scalar.item()) == kind else scalar, kind))
         if type.shape:
             op = intern(
-                primitive("broadcast_in_dim"), {"shape": type.shape, "broadcast_dimensions": (), "sharding": None},
+                primitive("broadcast_in_dim"),
+                {"shape": type.shape, "broadcast_dimensions": (), "sharding": explicit_sharding(type)},
                 (self.type(number),),
             )  # fmt: skip
             if op.out_types[0] != type:

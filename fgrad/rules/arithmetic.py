@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from fgrad.jaxcore import explicit_sharding, typeof
 from fgrad.rules.kinds import Elementwise, General, Linear, Zero, define
 
 
@@ -25,7 +26,7 @@ def constant(value: float, like: Any) -> Any:
 
 def zeros(like: Any) -> Any:
     """Zeros of the shape and dtype of ``like``, which is not read."""
-    return lax.full_like(like, 0)
+    return lax.full_like(like, 0, sharding=explicit_sharding(typeof(like)))
 
 
 def sum_to(ct: Any, x: Any) -> Any:

@@ -29,7 +29,7 @@ from typing import Any
 from jax import dtypes, lax
 
 from fgrad.rules.kinds import Bilinear, define
-from fgrad.rules.products import explicit_sharding, with_dtype
+from fgrad.rules.products import permuted_sharding, with_dtype
 
 
 def _extent(size: int, dilation: int) -> int:
@@ -94,7 +94,7 @@ def _conv_lhs(
         feature_group_count=groups,
         precision=precision,
         preferred_element_type=preferred_element_type,
-        out_sharding=explicit_sharding(x, range(x.ndim)),
+        out_sharding=permuted_sharding(x, range(x.ndim)),
     )
     return with_dtype(_move_groups(out, x_spec[1], x_spec[0], batch_group_count), x)
 
@@ -125,7 +125,7 @@ def _conv_rhs(
         batch_group_count=feature_group_count,
         precision=precision,
         preferred_element_type=preferred_element_type,
-        out_sharding=explicit_sharding(w, range(w.ndim)),
+        out_sharding=permuted_sharding(w, range(w.ndim)),
     )
     return with_dtype(out, w)
 

@@ -12,11 +12,11 @@ left to do; in other layouts a permutation of dimensions remains.
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from fgrad.jaxcore import explicit_sharding
 from fgrad.rules.kinds import Bilinear, General, define
 
 Dims = tuple[int, ...]
@@ -51,13 +51,10 @@ def with_dtype(ct: Any, like: Any) -> Any:
     return lax.convert_element_type(ct, like.dtype)
 
 
-def explicit_sharding(like: Any, axes: Sequence[int]) -> NamedSharding | None:
+def permuted_sharding(like: Any, axes: Sequence[int]) -> NamedSharding | None:
     """The explicit sharding of ``like`` with its dimensions permuted, ``None`` where the mesh has no explicit axis."""
-    aval = getattr(like, "aval", like)
-    sharding = getattr(aval, "sharding", None)
-    if not isinstance(sharding, NamedSharding) or sharding.mesh.empty:
-        return None
-    if jax.sharding.AxisType.Explicit not in sharding.mesh.axis_types:
+    sharding = explicit_sharding(getattr(like, "aval", like))
+    if sharding is None:
         return None
     spec = sharding.spec
     permuted = PartitionSpec(*(spec[axis] for axis in axes), unreduced=spec.unreduced, reduced=spec.reduced)
@@ -78,7 +75,7 @@ def _dot_lhs(ct, x, y, *, dimension_numbers, precision=None, preferred_element_t
         ((ct_y, y_kept), (_range(0, x_batch), tuple(y_batch))),
         precision=precision,
         preferred_element_type=preferred_element_type,
-        out_sharding=explicit_sharding(x, axes),
+        out_sharding=permuted_sharding(x, axes),
     )
     return with_dtype(lax.transpose(out, _inverse(axes)), x)
 
@@ -94,7 +91,7 @@ def _dot_rhs(ct, x, y, *, dimension_numbers, precision=None, preferred_element_t
         ((x_kept, ct_x), (tuple(x_batch), _range(0, x_batch))),
         precision=precision,
         preferred_element_type=preferred_element_type,
-        out_sharding=explicit_sharding(y, axes),
+        out_sharding=permuted_sharding(y, axes),
     )
     return with_dtype(lax.transpose(out, _inverse(axes)), y)
 

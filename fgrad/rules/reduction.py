@@ -11,7 +11,7 @@ from typing import Any
 from jax import lax
 
 from fgrad import errors
-from fgrad.jaxcore import closed_parts
+from fgrad.jaxcore import closed_parts, explicit_sharding, typeof
 from fgrad.rules.arithmetic import sum_to
 from fgrad.rules.cumulative import products_before
 from fgrad.rules.kinds import RULES, Elementwise, General, Linear, Zero, define
@@ -20,7 +20,7 @@ from fgrad.rules.kinds import RULES, Elementwise, General, Linear, Zero, define
 def _spread(value: Any, x: Any, axes: Sequence[int]) -> Any:
     """Repeat a reduced ``value`` along the ``axes`` that were reduced from ``x``."""
     kept = tuple(d for d in range(x.ndim) if d not in axes)
-    return lax.broadcast_in_dim(value, x.shape, kept)
+    return lax.broadcast_in_dim(value, x.shape, kept, out_sharding=explicit_sharding(typeof(x)))
 
 
 # -- sums -------------------------------------------------------------------------------------------------------------

@@ -202,3 +202,34 @@ def test_graphs_show_the_body():
     assert "psum_invariant" in graph.to_text()
     same(graph(X, W), jax.jit(loss(FUNCTIONS["psum"]))(X, W), 2e-4)
     same(graph.grad()(X, W), expected("psum")[0][1][0], 2e-4)
+
+
+@jax.custom_vjp
+def _ruled(x):
+    return jnp.sin(x)
+
+
+_ruled.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x),))
+
+#: functions of a matrix whose sharding is part of its type; that of the zeros and ones of a derivative, too
+EXPLICIT = {
+    "relu": lambda x: jax.nn.relu(x).sum(),
+    "where": lambda x: jnp.where(x > 3, x, 0.0).sum(1).max(),
+    "loop": lambda x: lax.scan(lambda c, w: (jnp.tanh(c * w), c), x, jnp.ones(3))[1].sum(),
+    "branch with a rule": lambda x: lax.cond(x.sum() > 0, _ruled, jnp.cos, x).sum(),
+    "unused": lambda x: jnp.ones(3).sum(),
+    "stopped": lambda x: (lax.stop_gradient(x) * 2).sum(),
+    "product": lambda x: jnp.sin(x @ jnp.ones((8, 3))).sum(),
+}
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit], ids=["plain", "jax.jit"])
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_explicit_shardings(name, around):
+    mesh = jax.make_mesh((4,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:4])
+    with jax.set_mesh(mesh):
+        x = jax.device_put(jnp.arange(64.0).reshape(8, 8), jax.sharding.PartitionSpec("i"))
+        expected, found = (around(library.grad(EXPLICIT[name]))(x) for library in (jax, fgrad))
+        assert jax.typeof(found) == jax.typeof(expected)
+        assert found.sharding.is_equivalent_to(expected.sharding, 2)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
