@@ -70,10 +70,8 @@ def copied_into(tensor: Tensor, source: Tensor) -> Tensor:
     return apply_inplace(COPY, (tensor, source), (tensor._type.shape, tensor._type.dtype))
 
 
-def write_out(target: Tensor, result: Tensor) -> None:
-    """Write a result to an ``out=`` tensor, which takes on its shape and, if resized, its strides."""
-    old = target._type.shape
-    shape = result._type.shape
+def warn_if_resized(target: Tensor, shape: Ints) -> None:
+    """Warn of an ``out=`` tensor with elements that is not in the shape of the result."""
     if target._type.numel and target._type.shape != shape:
         warn(
             "An output with one or more elements was resized since it had shape "
@@ -82,6 +80,13 @@ def write_out(target: Tensor, result: Tensor) -> None:
             "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
             "with t.resize_(0).",
         )
+
+
+def write_out(target: Tensor, result: Tensor) -> None:
+    """Write a result to an ``out=`` tensor, which takes on its shape and, if resized, its strides."""
+    old = target._type.shape
+    shape = result._type.shape
+    warn_if_resized(target, shape)
     # a function being differentiated may write to captured tensors this way, as in PyTorch
     derived, modes.derived = modes.derived, 0
     try:

@@ -5,6 +5,7 @@ from typing import ClassVar
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import dtype as Dtype, float32, get_default_dtype
 from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_options
 from fgrad.torch.optim.optimizer import Group, Parameters
@@ -13,6 +14,9 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, sc
 
 @frozen
 class _Averaging(Update):
+    #: the type that PyTorch's Python floats take on before they are written to the state
+    number: Dtype = float32
+
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "eta", "mu", "ax")
@@ -29,8 +33,8 @@ class _Averaging(Update):
         since = t - n["t0"]
         new = {
             "step": step,
-            "eta": n["lr"] / (1 + n["lambd"] * n["lr"] * t) ** n["alpha"],
-            "mu": 1 / ops.maximum(since, ops.ones_like(since)),
+            "eta": (n["lr"] / (1 + n["lambd"] * n["lr"] * t) ** n["alpha"]).to(self.number),
+            "mu": (1 / ops.maximum(since, ops.ones_like(since))).to(self.number),
             "ax": average,
         }
         return param, new
@@ -87,6 +91,9 @@ class ASGD(UpdateOptimizer):
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
         super().__init__(params, locals())
+
+    def _update(self, group: Group) -> Update:
+        return self._variant(group, number=get_default_dtype())
 
     def _initial_state(self, group: Group, param: Tensor) -> State:
         return {**super()._initial_state(group, param), "eta": scalar(float(group["lr"])), "mu": scalar(1.0)}

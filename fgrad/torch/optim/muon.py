@@ -1,6 +1,7 @@
 """Muon: momentum whose matrices are made orthogonal before each step."""
 
 import math
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -77,6 +78,7 @@ class Muon(UpdateOptimizer):
     _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
     _inputs = ("lr",)
     _factors = ("momentum",)
+    later_options: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ import fgrad.torch as torch
 functional = torch.nn.functional
 ROWS = torch.arange(6.0).view(3, 2)
 INDEX = torch.tensor([[0, 1], [1, 5]])
+PROBABILITIES = torch.tensor([[0.0, 0.5], [0.2, 5.0]])
 SINGULAR = torch.stack([torch.eye(2), torch.tensor([[0.0, 1.0], [0.0, 1.0]])])
 
 REFUSED: dict[str, tuple[Any, Any]] = {
@@ -33,6 +34,8 @@ REFUSED: dict[str, tuple[Any, Any]] = {
     "binary_cross_entropy": (lambda i: functional.binary_cross_entropy(i.float(), i.float()), INDEX),
     "division of integers": (lambda i: i // (i - 5), INDEX),
     "segment_reduce": (lambda i: torch.segment_reduce(ROWS[:1, 0], "sum", lengths=i), INDEX),
+    "quantile": (lambda q: torch.quantile(ROWS[:, 0], q), PROBABILITIES),
+    "nanquantile": (lambda q: torch.nanquantile(ROWS, q, dim=0), PROBABILITIES),
     "cholesky": (lambda a: torch.linalg.cholesky(a), SINGULAR),
     "inv": (lambda a: torch.linalg.inv(a), SINGULAR),
     "solve": (lambda a: torch.linalg.solve(a, ROWS[:2]), SINGULAR),
@@ -49,3 +52,9 @@ def test_one_example_is_refused(name: str) -> None:
         torch.func.vmap(function)(examples)
     with pytest.raises(type(alone.value)):
         torch.func.vmap(torch.func.vmap(function))(examples[None])
+
+
+def test_quantiles_that_each_example_asks_for() -> None:
+    probabilities = PROBABILITIES / 5
+    found = torch.func.vmap(torch.quantile, in_dims=(None, 0))(ROWS, probabilities)
+    assert found.tolist() == torch.stack([torch.quantile(ROWS, q) for q in probabilities]).tolist()

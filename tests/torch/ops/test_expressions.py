@@ -230,6 +230,7 @@ torch.cov(torch.tensor([1.0]))
 torch.qr(x.t())[1].shape
 torch.cholesky(torch.eye(2))
 torch.triangular_solve(torch.ones(2, 1), torch.eye(2))
+torch.lu_solve(torch.ones(2, 1), torch.eye(2), torch.tensor([1, 2], dtype=torch.int32))
 """
 
 #: writes to tensors of which elements share a place

@@ -303,6 +303,19 @@ def test_loaded_tensors_are_cast_to_their_parameter_except_steps():
     }
 
 
+def test_loaded_rates_in_double_precision_are_rounded_to_the_default_type():
+    def last(lib: Any) -> np.ndarray:
+        params, optimizer = run(lib, Case("ASGD", {"lr": 0.3, "lambd": 0.1, "t0": 2, "foreach": False}), "float64", 2)
+        optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        for step in range(2, 6):
+            give_gradients(lib, params, step, "float64")
+            optimizer.step()
+        state = optimizer.state[params[0]]
+        return np.concatenate([array(x).ravel() for x in (params[0], state["eta"], state["mu"])])
+
+    np.testing.assert_allclose(last(ft), last(pytest.importorskip("torch")), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "Adagrad", "RMSprop"])
 def test_old_states_with_numbers(name: str):
     _, optimizer = run(ft, Case(name), steps=2)
@@ -353,6 +366,12 @@ def test_copies(duplicate: Callable[[Any], Any]):
     optimizer.step()
     for one, two in zip(params, copied, strict=True):
         np.testing.assert_array_equal(array(one), array(two))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_copies_have_the_options_that_there_were(case: Case):
+    _, optimizer = run(ft, case, steps=0)
+    assert copy.deepcopy(optimizer).state_dict()["param_groups"] == optimizer.state_dict()["param_groups"]
 
 
 # Hooks

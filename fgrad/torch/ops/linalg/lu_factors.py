@@ -261,10 +261,18 @@ def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, ad
     return (_linalg_lu_solve if left else _linalg_lu_solve_right)(LU, pivots, B, adjoint)
 
 
+_LU_SOLVE = (
+    "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+    "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\n"
+    "should be replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)"
+)
+
+
 @composite(autocast="fp32")
 def lu_solve(b: Array, LU_data: Array, LU_pivots: Array) -> Tensor:
     """``linalg.lu_solve`` with other names and order.
 
     Source: `torch.lu_solve <https://docs.pytorch.org/docs/stable/generated/torch.lu_solve.html>`_.
     """
+    warn_once(_LU_SOLVE, UserWarning)
     return linalg_lu_solve(LU_data, LU_pivots, b)

@@ -32,7 +32,14 @@ from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
-from fgrad.torch.ops.creation.making import device_or_default, placed, requiring_grad, sizes_of, wants_grad
+from fgrad.torch.ops.creation.making import (
+    device_or_default,
+    placed,
+    requiring_grad,
+    resized_out,
+    sizes_of,
+    wants_grad,
+)
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.signature import check_unexpected
@@ -76,6 +83,8 @@ class Distribution:
     writer: Operation
     #: from a shape in memory order, a type, a generator and the distribution's parameters to the numbers
     draw: Callable[..., np.ndarray]
+    #: the same for a tensor that is not contiguous, where PyTorch draws otherwise
+    draw_scattered: Callable[..., np.ndarray] | None = None
 
 
 def _writer(name: str, node: str, *operands: str) -> Operation:
@@ -85,9 +94,7 @@ def _writer(name: str, node: str, *operands: str) -> Operation:
 
 
 _UNIFORM = Distribution(_writer("uniform", "UniformBackward0"), uniforms.uniform)
-NORMAL = Distribution(_writer("normal", "NormalBackward0"), normals.normal)
-#: for a tensor that is not contiguous, PyTorch draws element by element
-_NORMAL_SCATTERED = Distribution(NORMAL.writer, partial(normals.normal, contiguous=False))
+NORMAL = Distribution(_writer("normal", "NormalBackward0"), normals.normal, partial(normals.normal, contiguous=False))
 _LOG_NORMAL = Distribution(_writer("log_normal", "LogNormalBackward0"), normals.log_normal)
 _EXPONENTIAL = Distribution(_writer("exponential", "ExponentialBackward0"), inversion.exponential)
 _CAUCHY = Distribution(_writer("cauchy", "CauchyBackward0"), inversion.cauchy)
@@ -117,10 +124,11 @@ def _numbers(
     def draw(batch: Ints) -> np.ndarray:
         if strides is None:
             return distribution.draw((*batch, *sizes), dtype, source, *parameters)
+        scattered = distribution.draw_scattered or distribution.draw
         order = memory_order(sizes, strides)
         inverse = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
         shape = (*batch, *[sizes[i] for i in order])
-        return distribution.draw(shape, dtype, source, *parameters).transpose(inverse)
+        return scattered(shape, dtype, source, *parameters).transpose(inverse)
 
     return placing.placed(drawn(draw), device)
 
@@ -137,7 +145,8 @@ def new(
     dtype: Any = None,
 ) -> Tensor:
     """A new tensor, or the one given as ``out=``, filled with random numbers."""
-    element_type = dtypes.argument(factory.pop("dtype", None) or dtype or get_default_dtype(), name)
+    asked = factory.pop("dtype", None)
+    element_type = dtypes.argument(asked or dtype or get_default_dtype(), name)
     out, generator = factory.pop("out", None), factory.pop("generator", None)
     device, requires_grad = factory.pop("device", None), wants_grad(factory.pop("requires_grad", False), name)
     if "size" in factory:
@@ -155,7 +164,7 @@ def new(
     if device_or_default(device).type != "meta":
         check_room(nbytes)
     if out is not None:
-        return _write(resized(out, shape), distribution, parameters, generator)
+        return _write(resized_out(out, shape, asked), distribution, parameters, generator)
     type = tensor_type(element_type, shape)
     tensor = new_tensor(_numbers(distribution, parameters, type, None, device_or_default(device), generator), type)
     return requiring_grad(tensor) if requires_grad else tensor
@@ -272,8 +281,6 @@ def _like(
     element_type = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
     type, strides = tensor_type(element_type, input._type.shape), format_strides(input, memory_format)
     memory_strides = strides if strides is not None and not is_contiguous(type.shape, strides) else None
-    if distribution is NORMAL and memory_strides is not None:
-        distribution = _NORMAL_SCATTERED
     value = _numbers(
         distribution, parameters, type, memory_strides, device_or_default(device or input.device), generator
     )
@@ -314,6 +321,19 @@ def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, **fac
 # -- in place --------------------------------------------------------------------------------------------------------
 
 
+def numbers_for(
+    tensor: Tensor, distribution: Distribution, parameters: tuple[Any, ...], generator: Generator | None
+) -> Any:
+    """Random numbers to be written to a tensor, drawn in the order of its memory."""
+    strides = None
+    if tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None:
+        geometry = tensor._geometry_of()
+        if overlaps(geometry.sizes, geometry.strides):
+            raise RuntimeError(OVERLAP)
+        strides = None if geometry.contiguous else geometry.strides
+    return _numbers(distribution, parameters, tensor._type, strides, tensor.device, generator)
+
+
 def _write(
     tensor: Tensor,
     distribution: Distribution,
@@ -325,13 +345,7 @@ def _write(
     operation = distribution.writer
     tracked = modes.grad and any(is_tracked(x) for x in (tensor, *operands))
     check_inplace(tensor, tracked)
-    strides = None
-    if tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None:
-        geometry = tensor._geometry_of()
-        if overlaps(geometry.sizes, geometry.strides):
-            raise RuntimeError(OVERLAP)
-        strides = None if geometry.contiguous else geometry.strides
-    value = _numbers(distribution, parameters, tensor._type, strides, tensor.device, generator)
+    value = numbers_for(tensor, distribution, parameters, generator)
     if tracked or modes.dual_level >= 0:
         return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *operands))
     write(tensor, value, operation.name, None)
@@ -355,8 +369,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 
     Source: `torch.Tensor.normal_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.normal_.html>`_.
     """
-    distribution = NORMAL if self._geometry_of().contiguous else _NORMAL_SCATTERED
-    return _write(self, distribution, (float(mean), float(std)), generator)
+    return _write(self, NORMAL, (float(mean), float(std)), generator)
 
 
 @composite(function=False)

@@ -13,8 +13,8 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.transforms.levels import drawn_for
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.write.copying import resized
-from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, source_of
+from fgrad.mutable.write.copying import resized, warn_if_resized
+from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, numbers_for, source_of
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
@@ -93,6 +93,9 @@ def normal(
         operation, operands = (_NORMAL_BOTH, (mean, std)) if template is mean else (_NORMAL_STD, (std,))
         check_broadcast(*[x._type for x in operands])
 
+    if out is not None:
+        return _normal_written(out, mean, std, generator)
+
     # one of the two may be a number
     fixed_mean, fixed_std = [None if isinstance(x, Tensor) else float(x) for x in (mean, std)]
 
@@ -107,8 +110,22 @@ def normal(
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
         return (values + (means[0] if means else np.asarray(fixed_mean, dtype))).astype(dtype)
 
-    sample = _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
-    return sample if out is None else resized(out, sample._type.shape).copy_(sample)
+    return _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
+
+
+def _normal_written(out: Tensor, mean: Any, std: Any, generator: Any) -> Tensor:
+    """Write normal numbers of the type of ``out``, drawn in the order of its memory."""
+    if isinstance(std, Tensor):
+        if std._type.numel and std.min() < 0:
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        shape = np.broadcast_shapes(*[x._type.shape for x in (mean, std) if isinstance(x, Tensor)])
+        warn_if_resized(out, shape)
+        out = resized(out, shape)
+    scale = 1.0 if isinstance(std, Tensor) else float(std)
+    numbers = new_tensor(numbers_for(out, NORMAL, (0.0, scale), generator), out._type)
+    if isinstance(std, Tensor):
+        numbers.mul_(std)
+    return out.copy_(numbers.add_(mean))
 
 
 @composite(out=ONTO_ITSELF)
@@ -119,18 +136,21 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     """
     source, type = source_of(generator), input._type
     dtype = type.dtype.numpy
+    if out is not None:
+        if p is not None:
+            types = f"{type_name(input)}, {type_name(p)}, out={type_name(out)}"
+            raise TypeError(no_match("bernoulli", types, _BERNOULLI_SIGNATURES))
+        return resized(out, type.shape).bernoulli_(input, generator=generator)
     if p is None:
         value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
-        sample = _sampled(_BERNOULLI_OF, (input,), value)
-    else:
-        if isinstance(p, Tensor):
-            if p._type.shape or is_tracked(p):
-                raise TypeError(no_match("bernoulli", "Tensor, Tensor", _BERNOULLI_SIGNATURES))
-            p = p.item()
-        chance = float(p)
-        value = drawn_for(lambda like: uniforms.bernoulli(like.shape, dtype, source, chance), input._value())
-        sample = _sampled(_BERNOULLI_LIKE, (input,), value)
-    return sample if out is None else resized(out, type.shape).copy_(sample)
+        return _sampled(_BERNOULLI_OF, (input,), value)
+    if isinstance(p, Tensor):
+        if p._type.shape or is_tracked(p):
+            raise TypeError(no_match("bernoulli", "Tensor, Tensor", _BERNOULLI_SIGNATURES))
+        p = p.item()
+    chance = float(p)
+    value = drawn_for(lambda like: uniforms.bernoulli(like.shape, dtype, source, chance), input._value())
+    return _sampled(_BERNOULLI_LIKE, (input,), value)
 
 
 @composite(method=False)

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.mutable.values.evaluation import concrete, counted, dynamic
+from fgrad.mutable.values.evaluation import concrete, counted, dynamic, elements
 from fgrad.torch import return_types
 from fgrad.torch.ops.creation.combinations import lerp
 from fgrad.torch.ops.creation.copying import as_first
@@ -311,7 +311,9 @@ def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolati
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
-    probabilities = concrete(q._value())
+    value = q._value()
+    held = elements(value)
+    probabilities = concrete(value) if held is None else held
     if ((probabilities < 0) | (probabilities > 1)).any():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     return _quantiles_of(input, q, dim, keepdim, interpolation, skips)
