@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.tensor.exported import address_of, in_order, is_resizable, over
@@ -31,6 +32,9 @@ _DEPRECATED = (
     "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
     "tensor.untyped_storage() instead of tensor.storage()"
 )
+
+# by this name PyTorch's plain pickles ask for their storages
+__getattr__, __dir__ = deferred(__name__, {"fgrad.torch.serialization": "_load_from_bytes"})
 
 
 def warn_of_types() -> None:

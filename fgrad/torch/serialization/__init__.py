@@ -169,6 +169,11 @@ def load(
         raise
 
 
+def _load_from_bytes(content: bytes) -> Any:
+    """A storage in a pickle that Python's ``pickle`` wrote of PyTorch's tensors; such a pickle can run anything."""
+    return load(io.BytesIO(content), weights_only=False)
+
+
 def safetensors_header(content: bytes) -> bool:
     """Whether a file begins like safetensors: with the length of a JSON header."""
     return content[8:9] == b"{" and not content.startswith(MAGIC)

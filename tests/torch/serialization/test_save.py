@@ -14,6 +14,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.torch.pickle_names import find, public_name
 from fgrad.torch.serialization import TensorFileError
 from fgrad.torch.serialization.archive import Reader, Writer
+from fgrad.torch.serialization.unpickler import Unpickler
 from tests.torch.serialization.former import dump
 
 oracle: Any = pytest.importorskip("torch")
@@ -376,3 +377,14 @@ def test_wrong_structures(name):
 def test_other_versions():
     with pytest.raises(TensorFileError, match="not of version 1"):
         load(with_structure([FLOATS, INTS], version=2))
+
+
+def test_a_plain_pickle_of_pytorch():
+    def mentioned(pid: Any) -> Any:
+        raise AssertionError(pid)
+
+    tensors = [oracle.arange(6.0).reshape(2, 3).t(), oracle.nn.Parameter(oracle.ones(2))]
+    found = Unpickler(io.BytesIO(pickle.dumps(tensors)), mentioned).load()
+    assert [type(each) for each in found] == [torch.Tensor, torch.nn.Parameter]
+    for ours, theirs in zip(found, tensors, strict=True):
+        assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride()
