@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
 
@@ -78,11 +78,11 @@ def held_in(snapshot: Snapshot, number: HeldNumber) -> bool:
 def settle(snapshot: Snapshot) -> None:
     """Replace the symbolic numbers in all containers and variables of a snapshot by their values."""
     for container, _ in snapshot.containers.values():
-        if isinstance(container, dict | list | deque | Slots):
-            entries = [*enumerate(container)] if isinstance(container, list | deque) else [*container.items()]
-            for key, value in entries:
+        entries: Any = Items(container) if isinstance(container, list | deque) else container
+        if not isinstance(entries, set):
+            for key, value in [*entries.items()]:
                 if isinstance(value, SymbolicNumber):
-                    container[key] = plain(value)
+                    entries[key] = plain(value)
     for scope, name, _ in snapshot.variables.values():
         if isinstance(value := scope.get(name, MISSING), SymbolicNumber):
             scope[name] = plain(value)

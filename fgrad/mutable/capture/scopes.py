@@ -1,5 +1,6 @@
 """Namespaces that are not dicts, adapted to dicts: slots, lists, closures, functions, classes."""
 
+from collections import deque
 from collections.abc import Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import Any
@@ -64,9 +65,9 @@ class Slots:
 
 @frozen
 class Items:
-    """The items of a list, by position, as a dict."""
+    """The items of a list or a deque, by position, as a dict."""
 
-    owner: list[Any]
+    owner: list[Any] | deque[Any]
 
     def items(self) -> list[tuple[int, Any]]:
         return [*enumerate(self.owner)]

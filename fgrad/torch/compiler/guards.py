@@ -384,7 +384,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
         elif entries is not None:
             old = before if isinstance(before, dict) else dict(enumerate(before))
             read = {name for holder, name, _ in capture.numbers if holder == key}
-            guards.numbers += [(container, name, number_kind(old[name], name)) for name in read]
+            guards.numbers += [(entries, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
             free = {k for k in set_by_call[key] if k in read or isinstance(old.get(k), Tensor)}
             free |= {k for k in set_by_call[key] if (key, k) in capture.held}
