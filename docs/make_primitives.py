@@ -21,7 +21,8 @@ from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import REGIONS
-from fgrad.jaxcore import is_inexact, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.vjp import pullback
 from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, Undefined, Zero

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.ref
 import numpy as np
-from jax import dtypes
 from jax.core import ShapedArray, Trace, Tracer, eval_context as jax_eval_context, eval_jaxpr
 from jax.experimental import hijax
 from jax.extend import core as jex, source_info_util
@@ -25,7 +24,6 @@ from jax.extend.core import (
     set_current_trace as set_trace,
     take_current_trace as take_trace,
 )
-from jax.sharding import AxisType, NamedSharding
 
 __all__ = [
     "HiPrim",
@@ -38,7 +36,6 @@ __all__ = [
     "all_primitives",
     "as_typed",
     "axis_sizes",
-    "explicit_sharding",
     "with_x64_for",
     "without_consts",
     "bind_custom_jvp",
@@ -51,17 +48,14 @@ __all__ = [
     "current_scope",
     "current_trace",
     "exported_primitives",
-    "extended_rules",
     "is_array",
     "is_evaluating",
     "is_closed_jaxpr",
     "is_concrete",
     "is_effectful",
     "is_high",
-    "is_inexact",
     "is_literal",
     "is_open_jaxpr",
-    "is_reference",
     "is_staging",
     "primitive",
     "register_type",
@@ -75,16 +69,11 @@ __all__ = [
     "reset_function",
     "staged_number",
     "restoring_trace",
-    "strong",
-    "symbolic_zero",
     "tangent_dtype",
     "typeof",
-    "varying_axes",
     "when_mapped",
     "with_x64",
     "wrapped_function",
-    "zero_tangent",
-    "zeros_of",
 ]
 
 # print_saved_residuals, profiles and the names of compiled operations show the user's lines, not ours
@@ -533,57 +522,6 @@ def stored_outputs(rule: Any) -> Callable[[], None]:
     return write
 
 
-def is_inexact(type: ShapedArray) -> bool:
-    """Whether values of this type have tangents: floating point, complex, or of an extended dtype that says so."""
-    return _is_inexact(type.dtype)
-
-
-@functools.cache
-def _is_inexact(dtype: Any) -> bool:
-    if dtypes.issubdtype(dtype, dtypes.extended):
-        return ShapedArray((), dtype).to_tangent_aval().dtype != dtypes.float0
-    return dtypes.issubdtype(dtype, jax.numpy.inexact)
-
-
-def extended_rules(type: ShapedArray) -> Any:
-    """The rules of an extended dtype, among them ``zero`` and ``add`` of tangents; None for any other dtype."""
-    return type.dtype._rules if dtypes.issubdtype(type.dtype, dtypes.extended) else None
-
-
-def zeros_of(type: ShapedArray) -> Any:
-    """Zeros of a type that has tangents."""
-    rules = extended_rules(type)
-    return (
-        jax.lax.full(type.shape, 0, type.dtype, sharding=explicit_sharding(type))
-        if rules is None
-        else jax.lax.broadcast(rules.zero(type.dtype), type.shape)
-    )
-
-
-def strong(type: ShapedArray) -> ShapedArray:
-    """``type`` as a strong type."""
-    return type.update(weak_type=False) if type.weak_type else type
-
-
-def is_reference(type: Any) -> bool:
-    """Whether values of this type are references."""
-    return isinstance(type, jax.ref.AbstractRef)
-
-
-def varying_axes(type: ShapedArray) -> tuple[str, ...]:
-    """The mesh axes along which the shards of an array differ, by its type."""
-    manual = getattr(type, "mat", None)
-    return tuple(sorted(manual.varying)) if manual is not None else ()
-
-
-def explicit_sharding(type: ShapedArray) -> NamedSharding | None:
-    """The sharding that is part of a type; None unless its mesh has an explicit axis."""
-    sharding = getattr(type, "sharding", None)
-    if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
-        return None
-    return sharding
-
-
 def bind_remat(
     function: Any, args: Sequence[Any], prevent_cse: bool, differentiated: bool, policy: Any
 ) -> Sequence[Any]:
@@ -596,14 +534,3 @@ def bind_remat(
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )
-
-
-def symbolic_zero(type: ShapedArray) -> Any:
-    """JAX's symbolic zero tangent or cotangent for a value of this type."""
-    return jax.custom_derivatives.SymbolicZero(ShapedArray(type.shape, tangent_dtype(type.dtype)))
-
-
-def zero_tangent(value: Any) -> Any:
-    """The zero tangent of a primal value: zeros of its dtype, or ``float0`` zeros if it is not inexact."""
-    dtype = tangent_dtype(value.dtype)
-    return np.zeros(value.shape, dtype) if dtype == dtypes.float0 else zeros_of(ShapedArray(value.shape, dtype))

@@ -14,7 +14,8 @@ from fgrad.api import differences as fd
 from fgrad.api.arguments import Leaves, check_function, leaves, with_positions
 from fgrad.api.forward import jvp
 from fgrad.api.reverse import vjp
-from fgrad.jaxcore import is_inexact, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact
 
 
 def check_grads(

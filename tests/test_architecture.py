@@ -15,7 +15,7 @@ SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
 
 #: The floors from the ground up: a file imports from its own floor and from those below.  ``run`` is below ``record``,
 #: since a recorder runs what is on its tape when somebody asks for a value.
-FLOORS = ("deferred", "errors", "jaxcore", "graph", "run", "record", "rules", "passes", "api", "questions")
+FLOORS = ("deferred", "errors", "jaxcore", "jaxtypes", "graph", "run", "record", "rules", "passes", "api", "questions")
 #: What stands on all floors of the core, beside each other: the package, the namespaces and the tools for tests.
 ROOF = len(FLOORS)
 #: What stands on the core: the seam with the names of it that the mutable layer may use, that layer, and its users.

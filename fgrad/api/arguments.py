@@ -12,7 +12,8 @@ from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.jaxcore import ShapedArray, Tracer, copied, is_reference, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, copied, tangent_dtype, typeof
+from fgrad.jaxtypes import is_reference
 
 Argnums = int | Sequence[int]
 

@@ -17,7 +17,8 @@ from jax import tree_util
 from fgrad import errors
 from fgrad.api.arguments import check_function, flattened, names, positions
 from fgrad.graph.bwd import cotangent_of
-from fgrad.jaxcore import ShapedArray, is_inexact, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.record.origin import function_name
 
 SymbolicZero = jax.custom_derivatives.SymbolicZero

@@ -28,7 +28,8 @@ from fgrad.api.recorded import call, inexact_inputs, weak_as, with_weakness
 from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import ShapedArray, is_inexact, typeof, zeros_of
+from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.jaxtypes import is_inexact, zeros_of
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify

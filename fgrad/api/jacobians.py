@@ -31,7 +31,8 @@ from fgrad.api.recorded import Called, call, inexact_inputs, split_aux, with_wea
 from fgrad.api.reverse import arg_path, check_inputs, split, value_and_grad
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import ShapedArray, is_inexact, tangent_dtype
+from fgrad.jaxcore import ShapedArray, tangent_dtype
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.simplify import simplify
 from fgrad.record.origin import Call
 from fgrad.record.stager import stage_closed

@@ -11,7 +11,8 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.api.arguments import check_function, leaves
 from fgrad.api.checkpoint import checkpoint
-from fgrad.jaxcore import is_concrete, is_inexact, typeof
+from fgrad.jaxcore import is_concrete, typeof
+from fgrad.jaxtypes import is_inexact
 
 #: how many steps, or groups of steps, are saved at each level
 BASE = 16

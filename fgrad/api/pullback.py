@@ -14,7 +14,8 @@ from fgrad.api.arguments import as_tree, matching, path_of, sole_cotangent, stri
 from fgrad.api.recorded import with_weakness
 from fgrad.graph.graph import Graph
 from fgrad.graph.references import value_type
-from fgrad.jaxcore import ShapedArray, explicit_sharding, is_inexact, is_reference, strong, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.jaxtypes import explicit_sharding, is_inexact, is_reference, strong
 from fgrad.run.executable import run
 
 ad: Any = jax.ad  # type: ignore[attr-defined]

@@ -10,16 +10,8 @@ from jax import tree_util
 from fgrad.api.arguments import Leaves, flattened, leaves, with_positions
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
-from fgrad.jaxcore import (
-    ShapedArray,
-    Tracer,
-    checks_each_primitive,
-    is_inexact,
-    primitive,
-    restore_trace,
-    set_trace,
-    typeof,
-)
+from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, primitive, restore_trace, set_trace, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import passed_on
 from fgrad.passes.vjp import values_by_rules
 from fgrad.record.operands import explain

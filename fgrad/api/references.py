@@ -18,7 +18,8 @@ from fgrad.api.arguments import flattened, path_of
 from fgrad.api.pullback import VJP, ad, zero
 from fgrad.api.recorded import split_aux
 from fgrad.graph.references import value_type
-from fgrad.jaxcore import ShapedArray, current_trace, is_inexact, is_reference, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, current_trace, tangent_dtype, typeof
+from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record.references import Cell
 
 

@@ -28,7 +28,8 @@ from fgrad.api.recorded import call, close, inexact_inputs, record, split_aux, w
 from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import ShapedArray, is_inexact, typeof
+from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import varied_from
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition

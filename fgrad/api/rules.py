@@ -21,7 +21,8 @@ from fgrad.api.reverse import vjp as reverse_derivative
 from fgrad.api.rule_calls import check_cotangents, check_count, explained
 from fgrad.api.staging import vmap
 from fgrad.graph.op import BATCHING, enter_batching
-from fgrad.jaxcore import Primitive, current_trace, is_inexact, primitive, remember_primitive, typeof
+from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.record.recording import Recording
 from fgrad.rules.kinds import RULES, General, Linear
 from fgrad.run.executable import clear_cache

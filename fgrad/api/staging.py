@@ -16,7 +16,8 @@ from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import Tracer, current_trace, is_evaluating, is_inexact, typeof
+from fgrad.jaxcore import Tracer, current_trace, is_evaluating, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.simplify import simplify
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call, parameter

@@ -23,7 +23,8 @@ from fgrad.graph.importing import (
 from fgrad.graph.op import intern
 from fgrad.graph.references import THREADED, Threaded, as_token, from_token, token_type, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
-from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, primitive, with_x64_for
+from fgrad.jaxcore import ShapedArray, primitive, with_x64_for
+from fgrad.jaxtypes import is_inexact, is_reference
 
 
 @frozen(eq=False)

@@ -8,7 +8,8 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.jaxcore import ShapedArray, Tracer, is_inexact, symbolic_zero, typeof, zeros_of
+from fgrad.jaxcore import ShapedArray, Tracer, typeof
+from fgrad.jaxtypes import is_inexact, symbolic_zero, zeros_of
 
 #: a residual: its number in the graph of ``fwd`` and None, or a known value
 Residual = tuple[int, Any]

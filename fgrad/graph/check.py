@@ -12,7 +12,8 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region
 from fgrad.graph.regions import VjpRule
 from fgrad.graph.text import node_text, subgraphs, type_text
-from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact
 
 Types = Sequence[ShapedArray]
 

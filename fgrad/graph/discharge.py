@@ -13,7 +13,8 @@ from fgrad.graph.importing import IMPORTERS, staged, threaded, zeros_const
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import THREADED, Threaded, read_at, retyped, token_type, value_type, write_at
 from fgrad.graph.regions import cond, scan, while_
-from fgrad.jaxcore import ShapedArray, is_reference, scan_counts
+from fgrad.jaxcore import ShapedArray, scan_counts
+from fgrad.jaxtypes import is_reference
 
 
 def _staged(function: Callable[..., Any], types: Sequence[Any]) -> Graph:

@@ -13,7 +13,8 @@ from fgrad.graph.graph import Builder, Const, Graph, applied
 from fgrad.graph.importing import custom_jvp_op, label_of, threaded, thunk_key, zeros_const
 from fgrad.graph.references import THREADED, Threaded, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros
-from fgrad.jaxcore import ShapedArray, is_inexact, is_reference
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact, is_reference
 
 
 def _function(primal: Threaded, references: Sequence[int]) -> Graph:

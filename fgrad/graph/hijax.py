@@ -26,11 +26,11 @@ from fgrad.jaxcore import (
     closed_parts,
     is_closed_jaxpr,
     is_high,
-    is_inexact,
     is_open_jaxpr,
     name_of,
     tangent_dtype,
 )
+from fgrad.jaxtypes import is_inexact
 
 _NAME = "call_hi_primitive"
 

@@ -35,9 +35,7 @@ from fgrad.jaxcore import (
     Tracer,
     closed_parts,
     is_effectful,
-    is_inexact,
     is_literal,
-    is_reference,
     name_of,
     scan_counts,
     stored_outputs,
@@ -45,6 +43,7 @@ from fgrad.jaxcore import (
     with_x64_for,
     wrapped_function,
 )
+from fgrad.jaxtypes import is_inexact, is_reference
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 

@@ -10,7 +10,7 @@ from typing import Any
 from fgrad.graph.graph import Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import CustomJvp, CustomVjp, Deferred, VjpRule
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 
 
 def ruled_alike(one: Graph, other: Graph) -> tuple[str, ...] | None:

@@ -32,15 +32,8 @@ from fgrad.graph.python_values import (
     primitive_expression,
     type_expression,
 )
-from fgrad.jaxcore import (
-    ShapedArray,
-    eval_context,
-    is_closed_jaxpr,
-    is_inexact,
-    is_open_jaxpr,
-    jax_primitives,
-    with_x64,
-)
+from fgrad.jaxcore import ShapedArray, eval_context, is_closed_jaxpr, is_open_jaxpr, jax_primitives, with_x64
+from fgrad.jaxtypes import is_inexact
 
 INDENT = "    "
 COMMENT_COLUMN = 64

@@ -16,7 +16,8 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.importing import IMPORTERS, from_jaxpr
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import plain
-from fgrad.jaxcore import ShapedArray, is_inexact, primitive, with_x64_for
+from fgrad.jaxcore import ShapedArray, primitive, with_x64_for
+from fgrad.jaxtypes import is_inexact
 
 #: computations of two numbers that have reductions, with rules, of their own
 KNOWN = frozenset({"add", "mul", "max", "min"})

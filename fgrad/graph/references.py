@@ -31,7 +31,8 @@ from jax import lax, tree_util
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
-from fgrad.jaxcore import ShapedArray, is_inexact, is_reference, primitive
+from fgrad.jaxcore import ShapedArray, primitive
+from fgrad.jaxtypes import is_inexact, is_reference
 
 
 def value_type(type: Any) -> ShapedArray:

@@ -18,18 +18,8 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
-from fgrad.jaxcore import (
-    ShapedArray,
-    axis_sizes,
-    bind_remat,
-    current_trace,
-    explicit_sharding,
-    is_inexact,
-    set_trace,
-    strong,
-    varying_axes,
-    zero_tangent,
-)
+from fgrad.jaxcore import ShapedArray, axis_sizes, bind_remat, current_trace, set_trace
+from fgrad.jaxtypes import explicit_sharding, is_inexact, strong, varying_axes, zero_tangent
 
 
 class Scan(Region):

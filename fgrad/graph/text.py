@@ -19,15 +19,8 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
-from fgrad.jaxcore import (
-    ShapedArray,
-    Tracer,
-    eval_context,
-    extended_rules,
-    is_closed_jaxpr,
-    is_open_jaxpr,
-    is_reference,
-)
+from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr
+from fgrad.jaxtypes import extended_rules, is_reference
 
 #: the column in which source comments begin, where the line is short enough
 COMMENT_COLUMN = 56

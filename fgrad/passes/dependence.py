@@ -7,7 +7,8 @@ from fgrad import errors
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
 from fgrad.graph.source import Source, here
-from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact
 from fgrad.rules.foreign import has_foreign_rules
 from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fgrad.graph.graph import Builder, Graph
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, is_zero
 from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import Joint, pushforward, tangents as region_tangents

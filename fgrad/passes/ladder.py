@@ -14,7 +14,7 @@ from fgrad.graph.drawing.ladder import Ladder, Pair, Row, arrays_of, numbers_of
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import rule_of_name
 from fgrad.passes.local import tangent_type
 from fgrad.passes.partition import repeated_arrays

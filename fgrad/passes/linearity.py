@@ -15,7 +15,7 @@ from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond, custom_jvp, custom_vmap, remat, scan, while_
 from fgrad.graph.shards import shard_map
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_foreign, rule_of
 from fgrad.rules.kinds import Zero
 

@@ -19,16 +19,8 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.source import is_hidden
-from fgrad.jaxcore import (
-    ShapedArray,
-    explicit_sharding,
-    extended_rules,
-    is_inexact,
-    primitive,
-    strong,
-    varying_axes,
-    zeros_of,
-)
+from fgrad.jaxcore import ShapedArray, primitive
+from fgrad.jaxtypes import explicit_sharding, extended_rules, is_inexact, strong, varying_axes, zeros_of
 from fgrad.passes.dependence import of_integers, rule_of
 from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Bilinear, Elementwise, General, Linear, Rule, Undefined

@@ -20,7 +20,7 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
-from fgrad.jaxcore import is_reference
+from fgrad.jaxtypes import is_reference
 from fgrad.passes.trim import TRIMMERS, Trimmed, trim
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import Op, intern
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer, explicit_sharding, primitive, typeof
+from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
+from fgrad.jaxtypes import explicit_sharding
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 #: elementwise primitives that take a rank-0 operand together with a full one

@@ -33,7 +33,8 @@ from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op
 from fgrad.graph.regions import custom_vjp
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integers, rule_of, varied_from
 from fgrad.passes.linearity import refuse_jumps, without_jvp_rules
 from fgrad.passes.local import Adjoint, Local, add, apply_jvp, apply_vjp, recorded, tangent_type, zeros

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.programs import Side, as_numbers
 from fgrad.questions.rounding import precision, spread
 

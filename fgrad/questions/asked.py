@@ -17,7 +17,7 @@ from fgrad.api.staging import Jitted, is_staged
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.call import check_known
 
 #: the name of a closed-over value without a variable

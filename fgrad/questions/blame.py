@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fgrad.jaxcore import is_inexact, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.execution import Event, Execution, is_finite, numbers
 
 #: the numbers tried as replacements: if the result is non-finite for both, the operands are not the cause

@@ -14,7 +14,8 @@ from fgrad.api.names import argument_names
 from fgrad.api.recorded import call, inexact_inputs
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.source import Source
-from fgrad.jaxcore import Tracer, is_inexact, with_x64
+from fgrad.jaxcore import Tracer, with_x64
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import backward, forward
 from fgrad.record import origin

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.blame import Trail, trail
 from fgrad.questions.culprit import (
     Again,

@@ -16,7 +16,8 @@ from fgrad.graph.drawing.folding import Detail, blocks, folded, visible
 from fgrad.graph.drawing.ladder import Row
 from fgrad.graph.drawing.units import results, unit, wired
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import is_inexact, with_x64_for
+from fgrad.jaxcore import with_x64_for
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.descriptions import rule_texts
 from fgrad.passes.ladder import ladder
 from fgrad.questions.call import called

@@ -20,7 +20,8 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.regions import Cond, CustomVmap, Remat, Scan, While, position
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact, primitive, typeof
+from fgrad.jaxcore import primitive, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, rule_of, varied_from
 from fgrad.passes.local import tangent_type
 from fgrad.passes.vjp import adjoint, pullback

@@ -7,7 +7,8 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import ShapedArray, is_inexact, typeof
+from fgrad.jaxcore import ShapedArray, typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.blame import trail
 from fgrad.questions.culprit import (
     Again,

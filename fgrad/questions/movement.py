@@ -18,7 +18,7 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region
 from fgrad.graph.regions import Cond, CustomJvp, CustomVjp, Scan, While, position
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import is_differentiated_jointly, is_zero
 from fgrad.passes.local import Local, tangent_type
 from fgrad.passes.vjp import pushforward, tangents as region_tangents

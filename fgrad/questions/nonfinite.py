@@ -12,7 +12,8 @@ from fgrad.graph.names import value_names
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Scan, While
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import Tracer, is_inexact, with_x64
+from fgrad.jaxcore import Tracer, with_x64
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.local import tangent_type
 from fgrad.questions.asked import Asked, asked
 from fgrad.questions.blame import trail

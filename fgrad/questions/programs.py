@@ -15,7 +15,8 @@ from fgrad.api.recorded import call
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.source import Source, here
-from fgrad.jaxcore import is_inexact, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact
 from fgrad.questions.call import Call, called, every_value, with_gradients
 from fgrad.questions.layers import Layer, layers
 from fgrad.record import origin

@@ -15,7 +15,8 @@ import numpy as np
 
 from fgrad.graph.graph import Builder, Const, Graph
 from fgrad.graph.op import intern
-from fgrad.jaxcore import is_inexact, primitive, strong
+from fgrad.jaxcore import primitive
+from fgrad.jaxtypes import is_inexact, strong
 from fgrad.questions.call import evaluated
 
 #: how often a program is run with other roundings

@@ -11,7 +11,7 @@ from fgrad.graph.answer import Answer, Table
 from fgrad.graph.graph import Graph
 from fgrad.graph.names import value_names
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.local import tangent_type
 from fgrad.questions.call import Call, called, evaluated, line_of, with_gradients
 from fgrad.questions.movement import Note, Walk, nonzero

@@ -21,16 +21,13 @@ from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
     closed_parts,
-    is_inexact,
     is_literal,
-    is_reference,
     reset_function,
     reset_rule,
     stored_outputs,
-    symbolic_zero,
     typeof,
-    zero_tangent,
 )
+from fgrad.jaxtypes import is_inexact, is_reference, symbolic_zero, zero_tangent
 
 
 class Recording(Protocol):

@@ -25,17 +25,8 @@ from fgrad.graph.references import THREADED
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
 from fgrad.graph.silent import without_prints
 from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import (
-    ShapedArray,
-    Tracer as JaxTracer,
-    current_trace,
-    is_concrete,
-    is_evaluating,
-    is_inexact,
-    is_reference,
-    set_trace,
-    typeof,
-)
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
+from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
 from fgrad.record.stager import staged_rule

@@ -43,12 +43,11 @@ from fgrad.jaxcore import (
     current_scope,
     current_trace,
     is_high,
-    is_inexact,
-    is_reference,
     name_of,
     set_trace,
     typeof,
-)  # fmt: skip
+)
+from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record import refusals
 from fgrad.record.configuration import configuration
 from fgrad.record.custom import custom_jvp_call, custom_vjp_call

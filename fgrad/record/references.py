@@ -25,14 +25,8 @@ from fgrad.graph.references import (
     value_type,
 )
 from fgrad.graph.source import RawSource, here
-from fgrad.jaxcore import (
-    Tracer as JaxTracer,
-    is_reference,
-    register_type,
-    set_trace,
-    typeof,
-    without_consts,
-)
+from fgrad.jaxcore import Tracer as JaxTracer, register_type, set_trace, typeof, without_consts
+from fgrad.jaxtypes import is_reference
 from fgrad.record import refusals
 
 

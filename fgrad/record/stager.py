@@ -17,12 +17,12 @@ from fgrad.jaxcore import (
     eval_context,
     evaluating_trace,
     folds_constants,
-    is_reference,
     restoring_trace,
     set_trace,
     typeof,
     with_x64_for,
 )
+from fgrad.jaxtypes import is_reference
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recording import Recording, new_tracer

@@ -18,7 +18,8 @@ import jax
 import numpy as np
 
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_inexact, staged_number
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
+from fgrad.jaxtypes import is_inexact
 from fgrad.record import refusals
 from fgrad.record.origin import because
 

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax import lax
 
-from fgrad.jaxcore import explicit_sharding, typeof
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import explicit_sharding
 from fgrad.rules.kinds import Elementwise, General, Linear, Zero, define
 
 

@@ -21,7 +21,8 @@ from jax.interpreters import ad
 
 from fgrad import errors
 from fgrad.graph.op import Op
-from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact
 
 
 def has_foreign_rules(op: Op) -> bool:

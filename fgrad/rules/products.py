@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fgrad.jaxcore import explicit_sharding
+from fgrad.jaxtypes import explicit_sharding
 from fgrad.rules.kinds import Bilinear, General, define
 
 Dims = tuple[int, ...]

@@ -11,7 +11,8 @@ from typing import Any
 from jax import lax
 
 from fgrad import errors
-from fgrad.jaxcore import closed_parts, explicit_sharding, typeof
+from fgrad.jaxcore import closed_parts, typeof
+from fgrad.jaxtypes import explicit_sharding
 from fgrad.rules.arithmetic import sum_to
 from fgrad.rules.cumulative import products_before
 from fgrad.rules.kinds import RULES, Elementwise, General, Linear, Zero, define

@@ -10,7 +10,7 @@ from fgrad.api.reverse import split
 from fgrad.graph.check import check
 from fgrad.graph.drawing.ladder import BACKWARD, FORWARD, GRADIENT, wires
 from fgrad.graph.source import Source
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.ladder import ladder
 from fgrad.run.executable import run
 from tests.graph.drawing.models import MODELS

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from fgrad.graph.drawing.ladder import Ladder, Row
 from fgrad.graph.graph import Graph
-from fgrad.jaxcore import is_inexact
+from fgrad.jaxtypes import is_inexact
 
 #: operations that only reshape their operand
 SHAPING = frozenset({"broadcast_in_dim", "copy", "expand_dims", "reshape", "squeeze"})

@@ -8,7 +8,7 @@ from fgrad.graph.drawing.ladder import Ladder, Pair, Row, aligned, numbers_of, s
 from fgrad.graph.graph import Graph, Node
 from fgrad.graph.names import value_names
 from fgrad.graph.regions import scan
-from fgrad.jaxcore import strong
+from fgrad.jaxtypes import strong
 
 #: an iteration's contribution to gradients that are summed over all iterations: see NOTE [Sums over steps]
 SUMMED = "for the sums over all turns"

@@ -7,7 +7,8 @@ from attrs import frozen
 from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import cond
-from fgrad.jaxcore import ShapedArray, strong
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import strong
 from fgrad.passes.dependence import passed_on_by
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type, zeros

@@ -16,7 +16,8 @@ from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
 from fgrad.graph.linear_regions import no_forward_mode, only_transposed
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
-from fgrad.jaxcore import ShapedArray, is_inexact
+from fgrad.jaxcore import ShapedArray
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import of_integers
 from fgrad.passes.linearity import dependent_on
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, PushforwardBuilder, tangent_type

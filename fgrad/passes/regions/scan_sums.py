@@ -13,7 +13,7 @@ from attrs import frozen
 
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
-from fgrad.jaxcore import varying_axes
+from fgrad.jaxtypes import varying_axes
 
 
 @frozen(eq=False)

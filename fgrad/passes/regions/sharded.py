@@ -20,7 +20,8 @@ from jax.sharding import PartitionSpec
 from fgrad.graph.graph import Graph, applied, evaluate
 from fgrad.graph.op import Op
 from fgrad.graph.shards import sharded_graph
-from fgrad.jaxcore import is_inexact, typeof, varying_axes
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import is_inexact, varying_axes
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import Adjoint, Local, PullbackBuilder, tangent_type
 from fgrad.passes.simplify import simplify
