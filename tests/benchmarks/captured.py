@@ -111,6 +111,30 @@ def _vae(torch: Any) -> Any:
     return _trained(torch, optimizer, loss), (torch.rand(128, 784),)
 
 
+def _inference(torch: Any) -> Any:
+    """Variational inference of a logistic regression: distributions check their arguments, a schedule steps inside."""
+    normal, x = torch.distributions.Normal, torch.randn(200, 10)
+    mean, log_deviation = torch.zeros(10, requires_grad=True), torch.zeros(10, requires_grad=True)
+    optimizer = torch.optim.Adam([mean, log_deviation], lr=0.01)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+    prior = torch.zeros(10), torch.ones(10)
+
+    def loss(x: Any, y: Any) -> Any:
+        posterior = normal(mean, log_deviation.exp())
+        w = posterior.rsample()
+        likelihood = torch.distributions.Bernoulli(logits=x @ w).log_prob(y).sum()
+        return posterior.log_prob(w).sum() - normal(*prior).log_prob(w).sum() - likelihood
+
+    descend = _trained(torch, optimizer, loss)
+
+    def step(x: Any, y: Any) -> Any:
+        value = descend(x, y)
+        scheduler.step()
+        return value
+
+    return step, (x, (x[:, 0] > 0).float())
+
+
 STEPS = (
     mlp((16, 16, 16, 1), 8, 0.35),
     mlp((784, 256, 256, 10), 128, 0.6),
@@ -119,6 +143,7 @@ STEPS = (
     Step("conv net with BatchNorm and dropout, Adam", _convolutions, 0.6),
     Step("LSTM, Adam", _lstm, 0.6),
     Step("VAE, Adam", _vae, 0.6),
+    Step("variational inference, Adam and a schedule", _inference, 0.6),
 )
 #: the most a compiled step may cost against ``torch.compile``
 COMPILED = 0.9

@@ -344,3 +344,48 @@ def test_mathematics_is_as_it_was_after_an_error():
         compiled(torch.ones(()))
     torch.testing.assert_close(found, [1 / math.sqrt(5.5 - k) for k in range(2, 6)])
     assert functions == {name: getattr(math, name) for name in dir(math)}
+
+
+def test_what_stands_beside_a_held_number_is_guarded():
+    """In a list, an object with slots and a class; another size or class of number is another program, too."""
+
+    class Slots:
+        __slots__ = ("calls", "mode")
+
+    class Holder:
+        calls, mode = 0, "a"
+
+    slots, items = Slots(), []
+
+    def step(x):
+        slots.calls += 1
+        items[0] += 1
+        Holder.calls += 1
+        for mode, factor in ((slots.mode, 2.0), (items[1], 3.0), (Holder.mode, 5.0)):
+            x = x if mode == "a" else x * factor
+        items[2] = items[2] * 0.5 + 1
+        return x * slots.calls * items[0] * Holder.calls * items[2]
+
+    changes = {
+        6: lambda: setattr(slots, "mode", "b"),
+        8: lambda: items.__setitem__(1, "b"),
+        10: lambda: setattr(Holder, "mode", "b"),
+        12: lambda: setattr(slots, "calls", 100),
+        13: lambda: items.__setitem__(0, 2.5),
+        15: lambda: items.append(3),
+        17: lambda: setattr(Holder, "calls", 7.5),
+        19: lambda: items.__setitem__(2, torch.full((), 2.0)),
+    }
+
+    def results(function):
+        slots.calls, slots.mode, Holder.calls, Holder.mode = 0, "a", 0, "a"
+        items[:] = [0, "a", torch.ones(())]
+        found = []
+        for k in range(22):
+            changes.get(k, lambda: None)()
+            found.append((function(torch.ones(())).item(), slots.calls, items[0], Holder.calls, items[2].item()))
+        return found
+
+    compiled = torch.compile(step)
+    assert agree(results(compiled), results(step))
+    assert not compiled._compiled.given_up
