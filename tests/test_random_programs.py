@@ -85,7 +85,7 @@ def play(program, n):
 @pytest.mark.usefixtures("checked_passes")
 @pytest.mark.parametrize("lane", [pytest.param(jnp, marks=pytest.mark.slow), fnp], ids=["open", "fast"])
 @given(steps, st.integers(0, 2**16))
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=ALLOWED)
+@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=ALLOWED)
 def test_against_jax(lane, program, seed):
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):

@@ -829,8 +829,11 @@ def test_a_rule_for_forward_mode_takes_references(program, symbolic_zeros, aroun
             return lambda x: library.jvp(library.grad(f), (x,), (1.0,))
         return library.value_and_grad(f)
 
-    expected = derived(jax)(1.5)
-    same(around(derived(fgrad))(1.5), expected)
+    # JAX's versions differ in the weakness of a cotangent that passes through a reference
+    for found, expected in zip(
+        jax.tree.leaves(around(derived(fgrad))(1.5)), jax.tree.leaves(derived(jax)(1.5)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_rule_for_forward_mode_counts_in_integers():
