@@ -9,7 +9,7 @@ import numpy as np
 from jax import dtypes
 from jax.sharding import AxisType, NamedSharding
 
-from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
+from fgrad.jaxcore import ShapedArray, tangent_dtype
 
 
 def is_inexact(type: ShapedArray) -> bool:
@@ -73,5 +73,7 @@ def zero_tangent(value: Any) -> Any:
     dtype = tangent_dtype(value.dtype)
     if dtype == dtypes.float0:
         return np.zeros(value.shape, dtype)
-    type = value if isinstance(value, ShapedArray) else typeof(value)
+    type = getattr(value, "aval", value)  # of a value, a symbolic zero, or a type
+    if not isinstance(type, ShapedArray):
+        type = ShapedArray(value.shape, dtype)
     return zeros_of(type.update(dtype=dtype, weak_type=False))
