@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
 
@@ -60,7 +60,7 @@ def changed_numbers(snapshot: Snapshot) -> Iterator[HeldNumber]:
     for container, before in snapshot.changed():
         entries = as_dict(container)
         if entries is not None and id(container) not in snapshot.argument_containers:
-            for key, old in before.items() if isinstance(before, dict) else enumerate(before):
+            for key, old in entries_of(before):
                 if is_changed_number(entries.get(key, MISSING), old):
                     yield HeldNumber(entries, key)
     for scope, name, old in snapshot.rebound():

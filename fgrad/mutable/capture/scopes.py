@@ -1,7 +1,7 @@
 """Namespaces that are not dicts, adapted to dicts: slots, lists, closures, functions, classes."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -90,6 +90,11 @@ def as_dict(container: Any) -> Any:
     if type(container) is list:
         return Items(container)
     return container if isinstance(container, dict | Slots) else None
+
+
+def entries_of(contents: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    """The entries of a container's copy, by key or by position."""
+    return contents.items() if isinstance(contents, dict) else enumerate(contents)
 
 
 @frozen

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import HeldNumber
-from fgrad.mutable.capture.scopes import MISSING, as_dict
+from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
@@ -319,7 +319,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if owner is not None:
             _fields(effects, owner, before)
         else:
-            _entries(effects, entries, before if isinstance(before, dict) else dict(enumerate(before)))
+            _entries(effects, entries, dict(entries_of(before)))
     for scope, name, before in capture.snapshot.rebound():
         value = scope.get(name, MISSING)
         if value is MISSING:

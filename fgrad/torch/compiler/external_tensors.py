@@ -8,7 +8,7 @@ from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import HeldNumber
-from fgrad.mutable.capture.scopes import as_dict
+from fgrad.mutable.capture.scopes import as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
@@ -57,7 +57,7 @@ class ExternalTensors:
         for container, before in snapshot.changed():
             entries = as_dict(container)
             if entries is not None:
-                for key, x in before.items() if isinstance(before, dict) else enumerate(before):
+                for key, x in entries_of(before):
                     if is_tensor(x) and entries.get(key, None) is not x:
                         self._entries.setdefault(id(x), []).append(("entry", (entries, key)))
         for scope, name, x in snapshot.rebound():
@@ -98,7 +98,7 @@ class ExternalTensors:
             x is tensor and ((entries := as_dict(container)) is None or entries.get(key, None) is x)
             for container, before in snapshot.containers.values()
             if id(container) not in fields
-            for key, x in (before.items() if isinstance(before, dict) else enumerate(before))
+            for key, x in entries_of(before)
         ) or any(x is tensor and scope.get(name, None) is x for scope, name, x in snapshot.variables.values())
 
     def index_all(self, excluding: Collection[Tensor] = ()) -> None:

@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 from fgrad.graph.source import function_of
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import HeldNumber, is_changed_number
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
@@ -382,7 +382,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             if id(container) in capture.snapshot.objects:  # the user's own dict, not an object's ``__dict__``
                 guards.keyed.add(id(container))
         elif entries is not None:
-            old = before if isinstance(before, dict) else dict(enumerate(before))
+            old = dict(entries_of(before))
             read = {name for holder, name, _ in capture.numbers if holder == key}
             guards.numbers += [(entries, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
