@@ -32,7 +32,8 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.draws import draw_graph, trial_draw
-from fgrad.mutable.capture.held_numbers import HeldNumber, settle
+from fgrad.mutable.capture.growing import Growing, growing
+from fgrad.mutable.capture.held_numbers import Holding, settle
 from fgrad.mutable.capture.mathematics import symbolic_mathematics
 from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import Location, Snapshot
@@ -44,7 +45,8 @@ from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
-from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, as_array, text_of
+from fgrad.mutable.types.number_program import text_of
+from fgrad.mutable.types.symbolic import SymbolicNumber, SymbolicNumbers, as_array
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
@@ -158,6 +160,8 @@ class Capture:
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
       held: those outside of the arguments, by their places (NOTE [Held numbers]).
+      lists, growing: the lists outside that only grow, and what is recorded of them, by their places
+        (NOTE [Growing lists]).
       expected: flags whose values the recording takes for granted, as tensors, with these values.
       may_expect: whether there may be such flags (NOTE [Expectations]).
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
@@ -182,6 +186,8 @@ class Capture:
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
     held: dict[tuple[int, Any], SymbolicNumber] = field(factory=dict)
+    growing: dict[tuple[int, Any], Growing] = field(factory=dict)
+    lists: list[Holding] = field(factory=list)
     expected: list[tuple[Any, bool]] = field(factory=list)
     may_expect: bool = False
     draws_early: bool = False
@@ -198,7 +204,7 @@ class Capture:
     _unnamed: Any = field(factory=itertools.count)
 
     def __attrs_post_init__(self) -> None:
-        self.symbolic = SymbolicNumbers(self._symbolic_input)
+        self.symbolic = SymbolicNumbers(self._symbolic_input, self.tape.as_number, self._ask_for_late_numbers)
         self.streams = Streams.of([x for _, x in self.snapshot.objects.values()])
 
     # -- tensors from outside ----------------------------------------------------------------------------------------
@@ -301,10 +307,28 @@ class Capture:
         self.symbolic_paths.append(path)
         return self.symbolic.input(value)
 
-    def hold(self, number: HeldNumber) -> None:
+    def hold(self, number: Holding) -> None:
         """Put a symbolic number in the place of one outside of the arguments, until everything is restored."""
         symbol = self.symbolic_number(number.read(), number.location(self.snapshot).path)
         self.held[number.place] = number.container[number.key] = symbol
+
+    def grow(self, holding: Holding) -> None:
+        """Put a growing list in the place of one outside of the arguments, until everything is restored."""
+        self.lists.append(holding)
+        self.growing[holding.place] = holding.container[holding.key] = growing(holding.read())
+
+    def late_number(self, value: Any, kind: type) -> SymbolicNumber | None:
+        """The number of a class that is the one element of a traced value; None if Python needs it at once.
+
+        See NOTE [Late numbers].
+        """
+        if not self.may_expect or self.snapshot.asks_type or getattr(value, "_trace", None) is not self.tape:
+            return None
+        return self.symbolic.result(kind, value)
+
+    def _ask_for_late_numbers(self, traced: Any) -> None:
+        if self.pieces is None:
+            self._concrete(traced.number)
 
     def _symbolic_input(self, index: int, dtype: np.dtype[Any]) -> Any:
         if self.pieces is not None:
@@ -394,7 +418,7 @@ class Capture:
         for tensor in list(self.snapshot.tensors):
             self.lift_tensor(tensor)
         try:
-            with symbolic_mathematics() if self.symbolic.inputs else nullcontext():
+            with symbolic_mathematics() if self.symbolic.inputs or self.may_expect else nullcontext():
                 result = self.call_traced(function, *args, **kwargs)
             if self.pieces is None and self.streams.have_advanced():
                 if not self.breakable:
@@ -440,16 +464,17 @@ class Capture:
         for number in self.symbolic_inputs:
             tape.known[number.input.number] = np.asarray(self.symbolic.steps[number.index].value)
         self.symbolic.are_settled = True
-        settle(self.snapshot)
         for draw in self.early_draws:
             tape.known[draw.input.number] = np.ascontiguousarray(draw.draw(()))
         for each in self.generators.values():
             tape.known[each.input.number] = each.generator.saved()
         advanced = [each for each in (*self.generators.values(), *self.local_generators.values()) if each.is_written]
-        if advanced:
+        if advanced or self.symbolic.results:
             pieces.run()
-            for each in advanced:
-                pieces.set_generator_state(each.generator, each.value)
+        for each in advanced:
+            pieces.set_generator_state(each.generator, each.value)
+        self.symbolic.learn(lambda traced: tape.known[traced.number])
+        settle(self.snapshot)
         return pieces
 
     def restore(self) -> None:
@@ -470,6 +495,8 @@ class Capture:
             entries.clear()
         self.symbolic_inputs.clear()
         self.held.clear()
+        self.growing.clear()
+        self.lists.clear()
         self.expected.clear()
 
 

@@ -18,12 +18,13 @@ from attrs import frozen
 
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
-from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
+from fgrad.mutable.types.number_program import same_number
+from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain
 
 
 @frozen(eq=False)
-class HeldNumber:
-    """A number from outside, and what holds it, as a dict: attributes, globals, the user's dict or list, a variable."""
+class Holding:
+    """Something from outside, by what holds it, as a dict: attributes, globals, the user's dict or list, a variable."""
 
     container: Any
     key: Any
@@ -55,20 +56,20 @@ def is_changed_number(new: Any, old: Any) -> bool:
     return isinstance(new, SymbolicNumber) or not same_number(new, old)
 
 
-def changed_numbers(snapshot: Snapshot) -> Iterator[HeldNumber]:
+def changed_numbers(snapshot: Snapshot) -> Iterator[Holding]:
     """The numbers outside of the arguments that a call has changed."""
     for container, before in snapshot.changed():
         entries = as_dict(container)
         if entries is not None and id(container) not in snapshot.argument_containers:
             for key, old in entries_of(before):
                 if is_changed_number(entries.get(key, MISSING), old):
-                    yield HeldNumber(entries, key)
+                    yield Holding(entries, key)
     for scope, name, old in snapshot.rebound():
         if not isinstance(scope, Parts) and is_changed_number(scope.get(name, MISSING), old):
-            yield HeldNumber(scope, name)
+            yield Holding(scope, name)
 
 
-def held_in(snapshot: Snapshot, number: HeldNumber) -> bool:
+def held_in(snapshot: Snapshot, number: Holding) -> bool:
     """Whether a snapshot includes what holds a number, which is one still."""
     if type(number.read()) not in SYMBOLIC:
         return False

@@ -140,6 +140,9 @@ class Pieces:
         """Whether a tensor of one element is not zero: here its value is known."""
         return bool(flag)
 
+    def late_number(self, value: Any, kind: type) -> None:
+        """None: a number that is asked for ends the piece."""
+
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
 

@@ -79,6 +79,8 @@ class Snapshot:
     persistent: set[int] = field(factory=set)
     #: the ids of the containers among the arguments: each call has its own
     argument_containers: set[int] = field(factory=set)
+    #: the ids of the lists that are not walked: no call depends on what is in them (NOTE [Growing lists])
+    growing: set[int] = field(factory=set)
     #: the ids of the tensors held by something other than a tensor
     held_tensors: set[int] = field(factory=set)
     #: the visited objects, by id
@@ -184,7 +186,7 @@ class Snapshot:
             location, value = entry
             if isinstance(value, Tensor) and holder is not None and not isinstance(holder, Tensor):
                 self.held_tensors.add(id(value))
-            if id(value.__class__) in _PLAIN or id(value) in self.objects:
+            if id(value.__class__) in _PLAIN or id(value) in self.objects or id(value) in self.growing:
                 continue
             self.objects[id(value)] = location, value
             if id(value.__class__) in _PLAIN_CONTAINERS and not value:

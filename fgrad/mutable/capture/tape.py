@@ -127,6 +127,11 @@ class Tape(Stager):
         (copy,) = with_x64(self.splice, _copying(array_type(tuple(value.shape), value.dtype)), [value])
         return copy
 
+    def as_number(self, value: Any, dtype: Any) -> Any:
+        """A traced value of one element as one of another type, without dimensions."""
+        (number,) = with_x64(self.splice, _casting(array_type(tuple(value.shape), value.dtype), dtype), [value])
+        return number
+
     def concrete(self, number: int) -> Any:
         """The concrete value behind a traced one, or an error if only types are known."""
         return self.concrete_value(number)
@@ -173,6 +178,12 @@ class Tape(Stager):
 def _copying(type: ShapedArray) -> Graph:
     """The graph that copies a value."""
     return recorded(lambda x: (jnp.copy(x),), [type])
+
+
+@lru_cache(1 << 10)
+def _casting(type: ShapedArray, dtype: Any) -> Graph:
+    """The graph that converts the one element of a value to another type."""
+    return recorded(lambda x: (jnp.reshape(x, ()).astype(dtype),), [type])
 
 
 def _refusal_text(source: Source | None, line: Source | None) -> str:

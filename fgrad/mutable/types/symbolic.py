@@ -13,6 +13,16 @@ values, the function is recorded with a *symbolic* number in its place.  It look
   like an outcome.
 
 A program is recorded once for all values that agree in these.
+
+NOTE [Late numbers]
+``loss.item()`` in a compiled step asks for a number that only the program will know.  Most such numbers are merely
+added up, put into an attribute or returned.  So it is a symbolic number, too, a *late* one, which the program computes:
+after it has run, Python does the arithmetic on late numbers, and the effects follow.  Where Python needs the value
+itself (a comparison, a shape, ``print``), the recording continues in pieces, from there on with the values of all.
+
+- Arithmetic on late numbers is tried on samples, to learn the class of its result.  If a result is of another class,
+  or an error (a logarithm of zero), the results of the program are dropped, and the call runs in pieces.
+- ``math.isnan``, ``isinf`` and ``isfinite`` of late numbers are expected to find nothing (NOTE [Expectations]).
 """
 
 import math
@@ -21,18 +31,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
+from fgrad.mutable.types.number_program import ARITHMETIC, COMPARISONS, Late, NumberProgram, Step, number_of
 from fgrad.seam import RawSource, here
-
-
-@frozen(eq=False)
-class Step:
-    """One operation on numbers: a function of earlier ones, by their indices; without a function, a constant."""
-
-    function: Callable[..., Any] | None
-    operands: tuple[int, ...]
-    value: Any
 
 
 @define(eq=False)
@@ -42,14 +44,20 @@ class SymbolicNumbers:
     Attributes:
       steps: all operations on them, in order, with their values when they were recorded; first the inputs.
       inputs: how many inputs there are.
+      results: the late numbers that are elements of tensors, with the traced values of these.
       fixed: the steps whose values are guarded, with the user's line that needed the first.
       as_input: makes a traced value of a step's number, as an input of the program.
+      cast: a traced value of one element as one of another type, without dimensions.
+      ask: called when Python needs the values of late numbers, with the traced value of one; afterwards all are known.
       are_settled: whether the call goes on with these values, so that no more of them are guarded.
     """
 
     as_input: Callable[[int, Any], Any]
+    cast: Callable[[Any, Any], Any]
+    ask: Callable[[Any], None]
     steps: list[Step] = field(factory=list)
     inputs: int = 0
+    results: dict[int, Any] = field(factory=dict)
     fixed: dict[int, RawSource | None] = field(factory=dict)
     are_settled: bool = False
     #: the indices of the steps, by function and operands, or by a constant
@@ -60,21 +68,56 @@ class SymbolicNumbers:
         """A symbolic number that is an input."""
         self.steps.append(Step(None, (), value))
         self.inputs += 1
-        return _CLASSES[value.__class__](self, self.inputs - 1, value)
+        return _CLASSES[value.__class__](self, self.inputs - 1)
+
+    def result(self, kind: type, traced: Any) -> "SymbolicNumber":
+        """A late number of a class: the element of a tensor, as a traced value (NOTE [Late numbers])."""
+        self.steps.append(Step(None, (), Late(kind(_SAMPLE))))
+        index = len(self.steps) - 1
+        self.results[index] = traced
+        return _CLASSES[kind](self, index)
+
+    def learn(self, value_of: Callable[[Any], Any]) -> None:
+        """Give all late numbers their values, from those of traced values."""
+        for i, step in enumerate(self.steps):
+            if i in self.results:
+                self.steps[i] = evolve(step, value=number_of(value_of(self.results[i]), step.value))
+            elif isinstance(step.value, Late) and step.function is not None:
+                self.steps[i] = evolve(step, value=step.function(*[self.steps[k].value for k in step.operands]))
+        self.results.clear()
 
     def apply(self, function: Callable[..., Any], *operands: Any) -> Any:
         """The result of a function of numbers, some of them symbolic."""
-        value = function(*map(plain, operands))
-        if len(operands) == 2 and value.__class__ is int:
+        values = [plain(x) for x in operands]
+        if any(isinstance(x, Late) for x in values):
+            sample = _on_samples(function, values)
+            if sample.__class__ not in _CLASSES:
+                self._ask_for(operands)
+                return function(*map(plain, operands))
+            value, kind = Late(sample), sample.__class__
+        else:
+            value = function(*values)
+            kind = value.__class__
+        if len(operands) == 2 and kind is int:
             known = self._simplified(function, *operands)
             if known is not None:
                 return known
-        if value.__class__ not in _CLASSES:  # a complex number
+        if kind not in _CLASSES:  # a complex number
             for x in operands:
                 if isinstance(x, SymbolicNumber):
                     self.value_of(x)
             return value
-        return _CLASSES[value.__class__](self, self._step(function, operands, value), value)
+        return _CLASSES[kind](self, self._step(function, operands, value))
+
+    def _ask_for(self, operands: Sequence[Any]) -> None:
+        """Have the late ones among some numbers computed now, and with them all."""
+        pending = [x._index for x in operands if isinstance(x, SymbolicNumber) and isinstance(x._value, Late)]
+        while pending:
+            index = pending.pop()
+            if index in self.results:
+                self.ask(self.results[index])
+                return
+            pending += self.steps[index].operands
 
     def _simplified(self, function: Callable[..., Any], one: Any, other: Any) -> Any:
         """The result of arithmetic on integers, if it is one of the operands, or always the same.
@@ -91,20 +134,27 @@ class SymbolicNumbers:
             return 0
         product = self.steps[one._index]
         if function in (operator.floordiv, operator.mod) and product.function is operator.mul:
-            number, factor = [self.steps[i] for i in product.operands]
+            factor = self.steps[product.operands[1]]
             if factor.function is None and product.operands[1] >= self.inputs and factor.value == other:
                 index = product.operands[0]
-                return 0 if function is operator.mod else SymbolicInteger(self, index, number.value)
+                return 0 if function is operator.mod else SymbolicInteger(self, index)
         return None
 
     def outcome(self, function: Callable[..., bool], *operands: Any) -> bool:
         """The outcome of a test, which is guarded."""
+        if any(isinstance(plain(x), Late) for x in operands):
+            if function in _USUAL:
+                self._fix(self._step(function, operands, _USUAL[function]))
+                return _USUAL[function]
+            self._ask_for(operands)
         value = function(*map(plain, operands))
         self._fix(self._step(function, operands, value))
         return value
 
     def value_of(self, number: "SymbolicNumber") -> Any:
         """The value of a number, which is guarded."""
+        if isinstance(number._value, Late):
+            self._ask_for([number])
         self._fix(number._index)
         return number._value
 
@@ -114,6 +164,10 @@ class SymbolicNumbers:
 
     def array(self, number: "SymbolicNumber", dtype: Any) -> Any:
         """A number as a traced value of one element."""
+        if number._index in self.results:
+            return self.cast(self.results[number._index], np.dtype(dtype))
+        if isinstance(number._value, Late):
+            self._ask_for([number])
         kind = np.dtype(dtype).type
         index = self._step(kind, (number,), kind(number._value))
         if index not in self._arrays:
@@ -136,109 +190,31 @@ class SymbolicNumbers:
 
     def recorded(self) -> "NumberProgram":
         """What has been recorded so far."""
-        return NumberProgram(tuple(self.steps), self.inputs, dict(self.fixed))
-
-
-@frozen(eq=False)
-class NumberProgram:
-    """The arithmetic of a recorded call, done again for other inputs.  The attributes are those of the recording."""
-
-    steps: tuple[Step, ...] = ()
-    inputs: int = 0
-    fixed: dict[int, RawSource | None] = field(factory=dict)
-
-    def signature(self) -> Any:
-        """Equal for two recordings of the same call."""
-        own = self.steps[self.inputs :]
-        steps = [(x.function, x.operands, None if x.function else repr(x.value)) for x in own]
-        return steps, [(i, repr(self.steps[i].value)) for i in self.fixed]
-
-    def outcomes(self) -> "NumberProgram":
-        """The same, of whose guards only the outcomes of tests remain."""
-        return evolve(self, fixed={i: at for i, at in self.fixed.items() if self.steps[i].value.__class__ is bool})
-
-    def determined(self, inputs: Sequence[Any]) -> set[int]:
-        """The inputs that have few values besides the recorded one, and not these, as in ``str(n)``."""
-        values = self._values(inputs)
-        pending = [i for i in self.fixed if self.steps[i].value.__class__ is not bool]
-        pending = [i for i in pending if values is None or not same_number(values[i], self.steps[i].value)]
-        found = set[int]()
-        while pending:
-            index = pending.pop()
-            if index < self.inputs:
-                found.add(index)
-            elif self.steps[index].function in _ONE_TO_ONE or isinstance(self.steps[index].function, type):
-                pending += self.steps[index].operands
-        return found
-
-    def conditions(self, names: Sequence[str]) -> list[tuple[str, RawSource | None]]:
-        """What is guarded, as text, with the line that needs it."""
-        texts = [(self.steps[i].value, text_of(self.steps, self.inputs, i, names), at) for i, at in self.fixed.items()]
-        return [
-            (text if value is True else f"not {text}" if value is False else f"{text} == {value!r}", at)
-            for value, text, at in texts
-        ]
-
-    def at(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """All numbers for other inputs, or None if a guarded one, or the class of any, is another than it was."""
-        values = self._values(inputs)
-        if values is None or not all(same_number(values[i], self.steps[i].value) for i in self.fixed):
-            return None
-        return values
-
-    def _values(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The values of all steps, or None if the class of any is another than it was."""
-        values = list(inputs)
-        if any(x.__class__ is not step.value.__class__ for x, step in zip(values, self.steps, strict=False)):
-            return None
-        try:
-            for step in self.steps[self.inputs :]:
-                if step.function is None:
-                    values.append(step.value)
-                    continue
-                value = step.function(*[values[i] for i in step.operands])
-                if value.__class__ is not step.value.__class__:
-                    return None
-                values.append(value)
-        except (ArithmeticError, ValueError):
-            return None
-        return values
-
-
-def text_of(steps: Sequence[Step], inputs: int, index: int, names: Sequence[str]) -> str:
-    """A number as an expression of the inputs, which have names."""
-    step = steps[index]
-    if index < inputs:
-        return names[index]
-    if step.function is None:
-        return repr(step.value)
-    operands = [text_of(steps, inputs, i, names) for i in step.operands]
-    sign = _SIGNS.get(step.function)
-    if sign is not None:
-        return f"({operands[0]} {sign} {operands[1]})"
-    if isinstance(step.function, type) and issubclass(step.function, np.generic):
-        return operands[0]
-    return f"{step.function.__name__}({', '.join(operands)})"
-
-
-def same_number(one: Any, other: Any) -> bool:
-    """Whether two numbers of one class are the same: zeros differ in their signs, and NaN is itself."""
-    return (one == other and (bool(one) or repr(one) == repr(other))) or (one != one and other != other)
+        late = set[int]()
+        for i, step in enumerate(self.steps):
+            if i in self.results or not late.isdisjoint(step.operands):
+                late.add(i)
+        return NumberProgram(tuple(self.steps), self.inputs, dict(self.fixed), tuple(sorted(late)))
 
 
 class SymbolicNumber:
     """A Python number that stands for all values that a program is called with (NOTE [Symbolic numbers])."""
 
-    __slots__ = ("_numbers", "_index", "_value")
+    __slots__ = ("_numbers", "_index")
+    _kind: type
 
-    def __init__(self, numbers: SymbolicNumbers, index: int, value: Any):
+    def __init__(self, numbers: SymbolicNumbers, index: int):
         self._numbers: SymbolicNumbers = numbers
         self._index: int = index
-        self._value: Any = value
+
+    @property
+    def _value(self) -> Any:
+        """The value that it has in this recording."""
+        return self._numbers.steps[self._index].value
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return type(self._value)
+        return self._kind
 
     def _concrete(self) -> Any:
         return self._numbers.value_of(self)
@@ -268,14 +244,14 @@ class SymbolicNumber:
         return format(self._concrete(), spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self._value), (self._concrete(),)
+        return self._kind, (self._concrete(),)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._concrete(), dtype)
 
     def __getattr__(self, name: str) -> Any:
-        if not hasattr(self._value, name):
-            raise AttributeError(f"{type(self._value).__name__!r} object has no attribute {name!r}")
+        if not hasattr(self._kind, name):
+            raise AttributeError(f"{self._kind.__name__!r} object has no attribute {name!r}")
         return getattr(self._concrete(), name)
 
     def __round__(self, digits: int | None = None) -> Any:
@@ -292,6 +268,7 @@ class SymbolicInteger(SymbolicNumber):
     """A symbolic ``int``."""
 
     __slots__ = ()
+    _kind = int
 
     def __index__(self) -> int:
         return self._concrete()
@@ -301,10 +278,11 @@ class SymbolicFloat(SymbolicNumber):
     """A symbolic ``float``."""
 
     __slots__ = ()
+    _kind = float
 
 
 def plain(x: Any) -> Any:
-    """The present value of a number, which a program must not depend on."""
+    """The present value of a number, which a program must not depend on; that of a late one may be unknown."""
     return x._value if isinstance(x, SymbolicNumber) else x
 
 
@@ -321,6 +299,14 @@ def applied(function: Callable[..., Any], *operands: Any) -> Any:
     return function(*operands)
 
 
+def _on_samples(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """The result of a function with samples in place of unknown values; None if that is an error."""
+    try:
+        return function(*[x.sample if isinstance(x, Late) else x for x in values])
+    except (ArithmeticError, ValueError):
+        return None
+
+
 def as_array(x: SymbolicNumber, dtype: Any) -> Any:
     """A symbolic number as a traced value of one element."""
     return x._numbers.array(x, dtype)
@@ -335,8 +321,10 @@ _CLASSES: dict[type, type[SymbolicNumber]] = {int: SymbolicInteger, float: Symbo
 #: the classes of numbers that may be symbolic
 SYMBOLIC = frozenset(_CLASSES)
 _OPERANDS = (bool, int, float)
-_SIGNS: dict[Any, str] = {}
-_ONE_TO_ONE = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pos)
+#: stands for all late numbers; no zero, and in the domains of most functions
+_SAMPLE = 1
+#: the expected outcomes of tests of late numbers
+_USUAL: dict[Any, bool] = {math.isnan: False, math.isinf: False, math.isfinite: True}
 
 
 def _arithmetic(function: Callable[..., Any], is_reflected: bool) -> Callable[[Any, Any], Any]:
@@ -361,18 +349,12 @@ def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda self: self._numbers.apply(function, self)
 
 
-for _name, _sign in {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-}.items():  # fmt: skip
-    _function = getattr(operator, f"__{_name}__")
-    _SIGNS[_function] = _sign
+for _function in ARITHMETIC:
+    _name = _function.__name__.strip("_")
     setattr(SymbolicNumber, f"__{_name}__", _arithmetic(_function, False))
     setattr(SymbolicNumber, f"__r{_name}__", _arithmetic(_function, True))
-for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
-    _function = getattr(operator, _name)
-    _SIGNS[_function] = _sign
-    setattr(SymbolicNumber, f"__{_name}__", _comparison(_function))
+for _function in COMPARISONS:
+    setattr(SymbolicNumber, f"__{_function.__name__}__", _comparison(_function))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(SymbolicNumber, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("floor", "ceil", "trunc"):

@@ -241,7 +241,7 @@ def is_plain(effects: Effects) -> bool:
     ) and all(
         (isinstance(container, Variable | Items) or type(container).__setitem__ in _PLAIN_STORES)
         and key.__class__ in (str, int)
-        for container, key, _ in effects.entries
+        for container, key, _ in (*effects.entries, *effects.additions)
     )
 
 
@@ -275,6 +275,10 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines += [f"    t{at}._counter.value += {delta}" for at, delta, _ in effects.counts]
     lines += [f"    t{at}.{name} = {_expression(value, scope)}" for at, name, value in effects.fields]
     lines += entry_lines(effects, scope)
+    lines += [
+        f"    {_target(container, key, scope)} += [{', '.join([_expression(value, scope) for value in values])}]"
+        for container, key, values in effects.additions
+    ]
     lines += [f"    changes.{kind} = now" for kind in noted]
     # until here
     for i, (at, delta, writes) in enumerate(effects.counts):

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fgrad.graph.names import stored_names
-from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot, is_plain_class
 from fgrad.mutable.context.warning import warn
@@ -146,16 +146,21 @@ class Compiled:
                     "call. torch.compiler.explain shows what its programs depend on."
                 )
             return self._in_pieces(args, kwargs)
-        program, done = self._record(args, kwargs, [*self.varying.held.values()])
-        if self.varying.note_held(program.changed) and program.refused is not None:
+        program, done = self._record(args, kwargs, [*self.varying.held.values()], [*self.varying.growing.values()])
+        is_changed = self.varying.note_held(program.changed) | self.varying.note_growing(program.grown)
+        if is_changed and program.refused is not None:
             return self(args, kwargs) if done is None else done.result
         if program.refused is not None and inputs:
             self.varying.refuse(numbers)
             return self(args, kwargs)
-        if program.held and program.refused is not None and not program.breaks:
+        if (program.held or program.growing) and program.refused is not None and not program.breaks:
             result = self.function(*args, **kwargs)
             self.varying.refuse_held(program.held)  # else the error would be the function's own
+            self.varying.refuse_growing(program.growing)
             return result
+        if program.growing and program.refused is not None:
+            self.varying.refuse_growing(program.growing)
+            return self(args, kwargs)
         if unusable := program.unusable_numbers():
             self.varying.refuse_held(unusable)
             return self(args, kwargs)
@@ -189,7 +194,7 @@ class Compiled:
         every = config.check_every
         if every and (program.calls == 2 or not program.calls % every):
             program.disown()
-            checked, done = self._record(args, kwargs, program.held)
+            checked, done = self._record(args, kwargs, program.held, program.growing)
             if not program.same_as(checked):
                 if checked.refused is not None and inputs:
                     self.varying.refuse(dict(number_arguments(args, kwargs)))
@@ -205,12 +210,16 @@ class Compiled:
             return self._run(program.first_call(tensors, inputs), args, kwargs)
         return self._run(call, args, kwargs)
 
-    def _record(self, args: Any, kwargs: Any, held: Sequence[HeldNumber]) -> tuple[Program, EagerCall | None]:
+    def _record(
+        self, args: Any, kwargs: Any, held: Sequence[Holding], growing: Sequence[Holding]
+    ) -> tuple[Program, EagerCall | None]:
         try:
             _running.inside = True
             symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
-            strict = self.fullgraph and not symbolic and not held
-            program, done, capture = record(self.function, args, kwargs, strict, symbolic=symbolic, held=held)
+            strict = self.fullgraph and not (symbolic or held or growing)
+            program, done, capture = record(
+                self.function, args, kwargs, strict, symbolic=symbolic, held=held, growing=growing
+            )
         finally:
             _running.inside = False
         program.release(capture)

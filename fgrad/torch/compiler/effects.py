@@ -3,20 +3,21 @@
 NOTE [Effects]
 After a compiled call everything is as it would be uncompiled.  The capture has run the function once, and a second walk
 has shown its effects; here they are recorded: which storages get which output, by how much counters advance, which
-entries of dicts and lists (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what.  New
-tensors are made at each call.  A Python number that changes is set to what Python computes from the call's numbers
-(NOTE [Held numbers]).  Effects of other kinds (a list that grows, a view of what is made inside) are ``NotReplayable``:
-such a call runs in pieces.
+entries of dicts and lists (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what, and
+what is appended to lists.  New tensors are made at each call.  A Python number that changes is set to what Python
+computes from the call's numbers (NOTE [Held numbers]).  Effects of other kinds (a set that changes, a view of what is
+made inside) are ``NotReplayable``: such a call runs in pieces.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import iadd
 from typing import Any
 
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
@@ -35,6 +36,10 @@ from fgrad.torch.compiler.step import Step
 _TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
 _ABSENT: Any = object()
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
+
+
+#: why a call whose lists change is not replayed
+GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
 
 
 class NotReplayable(Exception):
@@ -137,6 +142,7 @@ class Effects:
       counts: tensors whose version counter advanced, by how much, and the last writes.
       fields: tensor, field and value.
       entries: dict, or what is adapted to one, key and value.
+      additions: what holds a list, as for entries, and what is appended to it (NOTE [Growing lists]).
       result: what the call returns.
     """
 
@@ -147,6 +153,7 @@ class Effects:
     counts: list[tuple[int, int, list[Write]]] = field(factory=list)
     fields: list[tuple[int, str, Value]] = field(factory=list)
     entries: list[tuple[Any, Any, Value]] = field(factory=list)
+    additions: list[tuple[Any, Any, list[Value]]] = field(factory=list)
     result: Value = field(default=Constant(None))
     _new_indices: dict[int, int] = field(factory=dict)
     _storages: dict[Storage, int] = field(factory=dict)
@@ -160,7 +167,8 @@ class Effects:
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
             tuple([(at, name) for at, name, _ in self.fields]),
-            tuple([(HeldNumber(container, key).place, _signature(value)) for container, key, value in self.entries]),
+            tuple([(Holding(container, key).place, _signature(value)) for container, key, value in self.entries]),
+            tuple([(Holding(at, key).place, tuple(map(_signature, values))) for at, key, values in self.additions]),
         )
 
     def output(self, value: Any) -> int:
@@ -203,6 +211,8 @@ class Effects:
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
         entries = [(fields_of(tensors[at]), name, value(tensors, new, numbers)) for at, name, value in self.fields]
         entries += [(container, key, value(tensors, new, numbers)) for container, key, value in self.entries]
+        lists = [container.get(key, None) for container, key, _ in self.additions]
+        additions = [[value(tensors, new, numbers) for value in values] for *_, values in self.additions]
         arrays = [storage.array for storage, _ in storages]
         values = [counter.value for counter, _ in counters]
         previous = [container.get(key, _ABSENT) for container, key, _ in entries]
@@ -214,6 +224,7 @@ class Effects:
                 counter.value += delta
             for container, key, value in entries:
                 container[key] = value
+            deque(map(iadd, lists, additions), 0)  # nothing interrupts this
         except BaseException:
             for (storage, _), array in zip(storages, arrays, strict=True):
                 storage.array = array
@@ -313,7 +324,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     for owner, container, before in changed:
         entries = as_dict(container)
         if entries is None or (type(container) is list and len(container) != len(before)):
-            raise NotReplayable("a list grows or shrinks, or a set, a deque or a list of another class is changed")
+            raise NotReplayable(GREW)
         if id(container) in capture.snapshot.argument_containers:
             raise NotReplayable("a dict or a list among the arguments is changed")
         if owner is not None:
@@ -325,6 +336,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if value is MISSING:
             raise NotReplayable(f"a variable or an attribute of a class is deleted: {_key_text(name)}")
         _entry(effects, scope, name, value, before)
+    _additions(effects)
     _result(effects, step)
     return effects
 
@@ -360,9 +372,23 @@ def _entries(effects: Effects, container: Any, before: dict[Any, Any]) -> None:
             _entry(effects, container, key, value, before.get(key, effects))
 
 
+def _additions(effects: Effects) -> None:
+    """What was appended to growing lists."""
+    for holding in effects.external.capture.lists:
+        found = holding.read()
+        if found is not effects.external.capture.growing[holding.place] or found.is_read:
+            raise NotReplayable("a list that grows is read, or replaced")
+        for value in found.appended:
+            if not is_tensor(value) and not isinstance(value, _CONSTANTS):
+                raise NotReplayable(f"a Python object outlives the call: in a list, a {type(value).__name__}")
+        effects.additions.append((holding.container, holding.key, [*map(effects.value, found.appended)]))
+
+
 def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> None:
     """An entry, an attribute or a variable that was set."""
-    held = effects.external.capture.held.get(HeldNumber(container, key).place)
+    if Holding(container, key).place in effects.external.capture.growing:
+        return
+    held = effects.external.capture.held.get(Holding(container, key).place)
     if isinstance(value, SymbolicNumber):
         if held is None and value.__class__ is type(old):
             raise NotReplayable(f"a Python value changes: {_key_text(key)}")

@@ -9,6 +9,7 @@ from fgrad.api.graphs import Graph
 from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.torch.compiler.number_arguments import number_arguments
 from fgrad.torch.compiler.programs import Program
@@ -56,6 +57,10 @@ class Explanation(Answer):
         yield Table(("time", "ms"), [(name, round(seconds * 1e3, 1)) for name, seconds in self.seconds.items()])
 
 
+#: so many more recordings find the numbers that are inputs and the lists that grow
+_RECORDINGS = 3
+
+
 def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     """A function that reports what ``torch.compile`` makes of a call, and changes nothing.
 
@@ -80,9 +85,16 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
         if numbers and program.refused is not None:
             numbers = []
             program, _, capture = record(function, args, kwargs, strict=False, trial=True)
-        if program.refused is not None and program.changed:
-            with_held = record(function, args, kwargs, strict=False, trial=True, symbolic=numbers, held=program.changed)
-            program, _, capture = with_held if with_held[0].refused is None else (program, None, capture)
+        held, growing = list[Holding](), list[Holding]()
+        for _ in range(_RECORDINGS):
+            if program.refused is None or not (program.changed or program.grown):
+                break
+            held, growing = [*held, *program.changed], [*growing, *program.grown]
+            again, _, found = record(
+                function, args, kwargs, strict=False, trial=True, symbolic=numbers, held=held, growing=growing
+            )
+            if again.refused is None or again.changed or again.grown:
+                program, capture = again, found
         seconds = {"recording": program.seconds}
         if program.refused is not None:
             return Explanation(program.pieces, (), (), (), program.breaks or (program.refused,), seconds)

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
@@ -142,7 +142,7 @@ class ExternalTensors:
 
     def key(self) -> list[Any]:
         """Equal for two calls that access the tensors they use in the same way."""
-        identity = {"fixed": id, "entry": lambda at: HeldNumber(*at).place}
+        identity = {"fixed": id, "entry": lambda at: Holding(*at).place}
         return [(kind, identity[kind](at) if kind in identity else at) for kind, at in self.accesses[: self.used]]
 
     def release(self) -> None:

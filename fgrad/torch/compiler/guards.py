@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 
 from fgrad.graph.source import function_of
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import HeldNumber, is_changed_number
+from fgrad.mutable.capture.held_numbers import Holding, is_changed_number
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import is_unchanged
 from fgrad.mutable.context.modes import modes
@@ -116,6 +116,7 @@ class Guards:
       tensors: the signatures of the tensors from outside.
       windows: the parts of storages that the program reads.
       numbers: dicts with the keys of numbers that are inputs, and the kinds of these.
+      growing: what holds lists that only grow, the keys, and the classes of the lists.
       shared: which of the tensors share memory.
     """
 
@@ -133,6 +134,7 @@ class Guards:
     tensors: list[Any] = field(factory=list)
     windows: Sequence[Window] = ()
     numbers: list[tuple[dict[Any, Any], Any, Any]] = field(factory=list)
+    growing: list[tuple[Any, Any, type]] = field(factory=list)
     shared: list[int] = field(factory=list)
     #: ``changes.attributes`` when the noted containers were last compared
     _attributes_checked: object = field(default=None, init=False)
@@ -156,7 +158,7 @@ class Guards:
 
     def _rest_code(self) -> Callable[[], bool]:
         """A function that tells whether everything but plain containers is unchanged (NOTE [Generated code])."""
-        scope = Scope(alike=_are_same, unchanged=is_unchanged, missing=MISSING)
+        scope = Scope(alike=_are_same, unchanged=is_unchanged, missing=MISSING, deque=deque)
         named, checks = scope.object, list[str]()
         if self.instances:
             checks.append(f"[*map(type, {named(self.instances)})] != {named(self.classes)}")
@@ -167,6 +169,8 @@ class Guards:
             checks += _entry_checks(named(container), items, scope)
         for holder, key, kind in self.numbers:
             checks.append(_number_check(f"{named(holder)}.get({named(key)})", key, kind, scope))
+        for holder, key, cls in self.growing:
+            checks.append(f"{named(holder)}.get({named(key)}, None).__class__ is not {cls.__name__}")
         for place, name, value in self.variables:
             if isinstance(place, Variable):
                 checks.append(f"{named(place.owner)}.cell_contents is not {named(value)}")
@@ -180,11 +184,11 @@ class Guards:
         end = ["        return True", "    except ValueError: return False"]  # a variable of a closure is not bound
         return function_of(["def run():", "    try:", *lines, *end], scope, "guards of a compiled call")
 
-    def changed_numbers(self) -> list[HeldNumber]:
+    def changed_numbers(self) -> list[Holding]:
         """The numbers in dicts and variables that have changed, if no other variable or entry has."""
         changed = self._changes()
         are_held = all(not isinstance(x, Parts) and is_changed_number(new, old) for x, _, new, old in changed)
-        return [HeldNumber(container, key) for container, key, *_ in changed] if are_held else []
+        return [Holding(container, key) for container, key, *_ in changed] if are_held else []
 
     def differ_in_numbers(self) -> bool:
         """Whether Python numbers have changed, and no other variable or entry."""
@@ -310,16 +314,17 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
     """The guards of a captured call; everything has been restored."""
     set_by_call: dict[int, set[Any]] = {}
     for container, key, _ in effects.entries:
-        set_by_call.setdefault(HeldNumber(container, key).place[0], set()).add(key)
+        set_by_call.setdefault(Holding(container, key).place[0], set()).add(key)
     for holder, key, _ in capture.numbers:
         set_by_call.setdefault(holder, set()).add(key)
-    for holder, key in capture.held:
+    for holder, key in (*capture.held, *capture.growing):
         set_by_call.setdefault(holder, set()).add(key)
     guards = _of_objects(capture, set_by_call)
     guards.variables = [
         (scope, name, value)
         for scope, name, value in capture.snapshot.variables.values()
-        if (place := HeldNumber(scope, name).place) not in capture.held
+        if (place := Holding(scope, name).place) not in capture.held
+        and place not in capture.growing
         and (name not in set_by_call.get(place[0], ()) or not isinstance(value, Tensor))
     ]
     for i, (kind, _) in enumerate(effects.external.accesses):
@@ -330,6 +335,7 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
                 guards.attributes.append((attributes, items))
             else:
                 guards.tensor_attributes.append((i, items))
+    guards.growing = [(x.container, x.key, type(x.read())) for x in capture.lists]
     guards.windows = windows
     in_window = {i for window in windows for i in window.arguments}
     guards.tensors = [signature(x, i in in_window) for i, x in enumerate(effects.external.tensors)]
@@ -387,7 +393,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             guards.numbers += [(entries, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
             free = {k for k in set_by_call[key] if k in read or isinstance(old.get(k), Tensor)}
-            free |= {k for k in set_by_call[key] if (key, k) in capture.held}
+            free |= {k for k in set_by_call[key] if (key, k) in capture.held or (key, k) in capture.growing}
             items = {k: v for k, v in old.items() if k not in free and k in used.get(key, old)}
             guards.entries.append((entries, len(old), items))
     return guards

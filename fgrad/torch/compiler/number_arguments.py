@@ -9,8 +9,9 @@ from typing import Any
 from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import HeldNumber
-from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain, same_number
+from fgrad.mutable.capture.held_numbers import Holding
+from fgrad.mutable.types.number_program import same_number
+from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain
 from fgrad.torch.compiler.containers import put_together, take_apart
 
 #: more numbers outside of the arguments are data, and no inputs
@@ -60,16 +61,18 @@ class VaryingNumbers:
     Attributes:
       places: those among the arguments.
       held: those outside of the arguments, by their places.
+      growing: lists that only grow, by their places (NOTE [Growing lists]).
       refused: the places of those that are not, since the function cannot be recorded with symbolic numbers.
       first: the first numbers, by the rest of the key of the call.
     """
 
     places: set[Place] = field(factory=set)
-    held: dict[Any, HeldNumber] = field(factory=dict)
+    held: dict[Any, Holding] = field(factory=dict)
+    growing: dict[Any, Holding] = field(factory=dict)
     refused: set[Any] = field(factory=set)
     first: dict[Any, dict[Place, Any]] = field(factory=dict)
-    #: keeps what holds the refused numbers alive, since their places are ids
-    _constant: list[HeldNumber] = field(factory=list)
+    #: keeps what holds the refused numbers and lists alive, since their places are ids
+    _constant: list[Holding] = field(factory=list)
 
     def note(self, key: Any, numbers: dict[Place, Any]) -> bool:
         """Note the numbers of a call that no program applies to; returns whether some have become inputs."""
@@ -79,7 +82,7 @@ class VaryingNumbers:
         self.places |= new
         return bool(new)
 
-    def note_held(self, numbers: Sequence[HeldNumber]) -> bool:
+    def note_held(self, numbers: Sequence[Holding]) -> bool:
         """Note numbers outside of the arguments that have changed; returns whether some have become inputs."""
         new = {x.place: x for x in numbers if x.place not in self.held and x.place not in self.refused}
         if len(self.held) + len(new) > MOST_HELD:
@@ -87,13 +90,25 @@ class VaryingNumbers:
         self.held |= new
         return bool(new)
 
+    def note_growing(self, lists: Sequence[Holding]) -> bool:
+        """Note lists outside of the arguments that have grown; returns whether some of them are new."""
+        new = {x.place: x for x in lists if x.place not in self.growing and x.place not in self.refused}
+        self.growing |= new
+        return bool(new)
+
     def refuse(self, places: Collection[Place]) -> None:
         """Let the numbers in some places be constants from now on."""
         self.refused.update(places)
         self.places.difference_update(places)
 
-    def refuse_held(self, numbers: Collection[HeldNumber]) -> None:
+    def refuse_held(self, numbers: Collection[Holding]) -> None:
         """Let some numbers outside of the arguments be constants from now on."""
         for number in numbers:
             self._constant.append(self.held.pop(number.place))
             self.refused.add(number.place)
+
+    def refuse_growing(self, lists: Collection[Holding]) -> None:
+        """Take some lists for containers like others from now on."""
+        for each in lists:
+            self._constant.append(self.growing.pop(each.place))
+            self.refused.add(each.place)

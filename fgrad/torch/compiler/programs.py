@@ -17,13 +17,13 @@ from fgrad.api.graphs import Graph, flat_function
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, DrawInput
-from fgrad.mutable.capture.held_numbers import HeldNumber
+from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.tensor.owned import Owner
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.symbolic import NumberProgram
+from fgrad.mutable.types.number_program import NumberProgram
 from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Read, reader
 from fgrad.torch.compiler.differentiated import BackwardProgram
-from fgrad.torch.compiler.effects import Effects
+from fgrad.torch.compiler.effects import Effects, NumberRef
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.placement import HERE, Placement
@@ -50,9 +50,12 @@ class Program:
       steady: ownership from call to call, where possible.
       numbers: the arithmetic on the numbers that are inputs (NOTE [Symbolic numbers]), first those among the arguments.
       held: the other numbers that are inputs (NOTE [Held numbers]).
+      growing: the lists outside of the arguments that only grow (NOTE [Growing lists]).
       changed: the numbers outside of the arguments that the call has changed and that are no inputs.
+      grown: the lists that it has changed, if that is why it cannot be one program.
       draws: random numbers that are drawn before it runs.
       expected: outputs with the values that they must have for the results to count.
+      results: the late numbers that are elements of outputs, with these (NOTE [Late numbers]).
       generators: those whose state it advances, with the outputs that are their new states.
       calls: how often it was called.
       seconds: what recording took.
@@ -72,10 +75,13 @@ class Program:
     fast_effects: FastEffects | None = None
     steady: Steady | None = None
     numbers: NumberProgram = field(factory=NumberProgram)
-    held: Sequence[HeldNumber] = ()
-    changed: Sequence[HeldNumber] = ()
+    held: Sequence[Holding] = ()
+    growing: Sequence[Holding] = ()
+    changed: Sequence[Holding] = ()
+    grown: Sequence[Holding] = ()
     draws: list[DrawInput] = field(factory=list)
     expected: list[tuple[int, bool]] = field(factory=list)
+    results: dict[int, int] = field(factory=dict)
     generators: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
     calls: int = 0
@@ -111,19 +117,34 @@ class Program:
         return self._first_call(tensors, numbers, arguments) if guards.match(tensors) else None
 
     def numbers_at(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
-        """All numbers of a call, from those among its arguments; None if a guarded one is another."""
+        """All numbers of a call, from those among its arguments; None if a guarded one is another.
+
+        Late numbers are not known yet.
+        """
         if self.held:
             inputs = [*inputs, *[number.read() for number in self.held]]
-        return self.numbers.at(inputs) if inputs else inputs
+        return self.numbers.at(inputs) if inputs or self.results else inputs
 
-    def unusable_numbers(self) -> Sequence[HeldNumber]:
+    def completed(self, numbers: Sequence[Any], outs: Sequence[Any], indices: Any) -> Sequence[Any]:
+        """All numbers of a call after it has run, from some of its outputs, by their indices.
+
+        Raises:
+          Unexpected: one is an error, or of another class than it was.
+        """
+        results = {number: outs[indices[output]] for number, output in self.results.items()}
+        complete = self.numbers.completed(numbers, results)
+        if complete is None:
+            raise Unexpected
+        return complete
+
+    def unusable_numbers(self) -> Sequence[Holding]:
         """The numbers outside of the arguments that the call changes although their values are guarded.
 
         With these as inputs the program could not be used again.
         """
         if self.effects is None:
             return ()
-        entries = {HeldNumber(container, key).place: value for container, key, value in self.effects.entries}
+        entries = {Holding(container, key).place: value for container, key, value in self.effects.entries}
         steps, first = self.numbers.steps, self.numbers.inputs - len(self.held)
         recorded = [x.value for x in steps]
         after = [
@@ -152,6 +173,10 @@ class Program:
         """Generate the functions that each call needs."""
         graph, guards = self.graph, self.guards
         is_atomic = not (self.generators or graph.effects or self.backward or self.expected)
+        if self.results:
+            late = set(self.numbers.late)
+            set_late = any(isinstance(x, NumberRef) and x.index in late for *_, x in effects.entries)
+            is_atomic &= self.numbers.always_completes and not set_late
         if is_atomic and can_be_steady(effects, guards, self.placement):
             inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
             written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
@@ -255,9 +280,12 @@ class Call:
             raise Unexpected from error  # what is not as expected may be refused by what follows
         if not usual:
             raise Unexpected
+        numbers = self.numbers
+        if program.results:
+            numbers = program.completed(numbers, outs, range(len(outs)))
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))
-        new_tensors, result = program.fast_effects(self.tensors, outs, self.numbers)
+        new_tensors, result = program.fast_effects(self.tensors, outs, numbers)
         if program.backward is not None:
             program.backward.attach(self.tensors, new_tensors, outs, here(2))
         return result
@@ -294,9 +322,12 @@ class SteadyCall(Call):
         outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn, self.numbers), stores)
         if outs is None:  # a tensor was written, or a gradient read, since this call began
             return Call(program, self._all(), self.numbers).execute(drawn)
+        numbers, rest = self.numbers, program.execution.returned(outs[2])
+        if program.results:
+            numbers = program.completed(numbers, rest, program.execution.rest)
         if owner.released:  # by a signal handler while it ran
-            return program.effects.apply(self._all(), program.execution.flat(outs), self.numbers)[1]
-        return self.steady.make_result(self.tensors, program.execution.returned(outs[2]), self.numbers)
+            return program.effects.apply(self._all(), program.execution.flat(outs), numbers)[1]
+        return self.steady.make_result(self.tensors, rest, numbers)
 
     def _all(self) -> Sequence[Tensor]:
         """All tensors of the call."""

@@ -1,6 +1,6 @@
 """What a training step can reach, named as in ``state_dict``s: modules, optimisers, generators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -79,17 +79,22 @@ VISITED_LAST.add(Optimizer)
 GENERATOR_TYPES.add(Generator)
 
 
-def snapshot_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Snapshot:
+def snapshot_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], growing: Sequence[Any] = ()
+) -> Snapshot:
     """What a call of a function can reach: the default generator, what the function names, and its arguments.
 
     Containers among the arguments are new at each call, so they are not in ``Snapshot.persistent``.
+
+    Arguments:
+      growing: lists that are not walked.
     """
     roots: list[tuple[Location, Any]] = [(Location("generator", ("generator",)), default_generator)]
     roots += sorted(roots_of(function), key=lambda root: not isinstance(root[1], Module))
     arguments = [*named_leaves(args, Location("args", ("args",)))]
     for name, x in kwargs.items():
         arguments += named_leaves(x, Location(name, ("kwargs", name)))
-    snapshot = Snapshot()
+    snapshot = Snapshot(growing={id(x) for x in growing})
     snapshot.note_variables(function)
     held = [x for each in (*args, *kwargs.values()) for x in containers(each)]
     opened = [x for x in held if x.__class__ in OPENED]

@@ -15,7 +15,8 @@ from attrs import evolve, frozen
 from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
-from fgrad.mutable.capture.held_numbers import HeldNumber, changed_numbers, held_in, settle
+from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of
+from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle
 from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
@@ -26,7 +27,7 @@ from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
-from fgrad.torch.compiler.effects import Effects, NotReplayable, effects_of
+from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers, without_symbols
@@ -52,7 +53,8 @@ def record(
     strict: bool,
     trial: bool = False,
     symbolic: Collection[Place] = (),
-    held: Sequence[HeldNumber] = (),
+    held: Sequence[Holding] = (),
+    growing: Sequence[Holding] = (),
 ) -> tuple[Program, EagerCall | None, Capture]:
     """Capture a call as a program.
 
@@ -64,6 +66,7 @@ def record(
       trial: change nothing in any case.
       symbolic: the places of numbers among the arguments that are inputs.  Such a call does not continue in pieces.
       held: numbers outside of the arguments that are inputs, too.
+      growing: lists outside of the arguments that only grow.  Nor does such a call continue in pieces.
 
     Raises:
       CaptureError: the function needs a number, and ``strict``.
@@ -73,7 +76,8 @@ def record(
     take_apart((args, kwargs), leaves)
     arguments = [x for x in leaves if is_tensor(x)]
     guards = guards_of_arguments(arguments)
-    capture = Capture(snapshot_of(function, args, kwargs), draws_early=True, may_expect=True, trial=trial)
+    snapshot, growing = _with_growing_lists(function, args, kwargs, growing)
+    capture = Capture(snapshot, draws_early=True, may_expect=True, trial=trial)
     program, done = Program(Guards()), None
     args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
     held = [] if capture.snapshot.asks_type else [number for number in held if held_in(capture.snapshot, number)]
@@ -81,18 +85,22 @@ def record(
     try:
         for number in held:
             capture.hold(number)
+        for holding in growing:
+            capture.grow(holding)
         program, result = _recorded(capture, function, args, kwargs, arguments, strict)
         done = None
         if capture.pieces is not None:
             done = EagerCall(without_symbols(result))
-            if held:
-                settle(snapshot_of(function, args, kwargs))
     finally:
+        if capture.pieces is not None and capture.symbolic.steps:
+            settle(snapshot_of(function, args, kwargs))
         refused = program.refused is not None
-        program.held, program.numbers = held, capture.symbolic.recorded()
+        program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
         if refused:  # Python runs at each call, and may use the numbers
             program.numbers = program.numbers.outcomes()
         program.changed = [x for x in changed_numbers(capture.snapshot) if x.place not in capture.held]
+        if program.breaks == (GREW,):
+            program.grown = [*grown_lists(capture.snapshot)]
         if refused:
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
@@ -104,6 +112,20 @@ def record(
         program.guards = guards_of(capture, program.effects, program.windows)
     program.seconds = time.perf_counter() - start
     return program, done, capture
+
+
+def _with_growing_lists(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], growing: Sequence[Holding]
+) -> tuple[Snapshot, Sequence[Holding]]:
+    """What a call can reach, and those of some lists that it reaches in one way each; these are not walked."""
+    growing = [x for x in growing if can_grow(x.read())]
+    snapshot = snapshot_of(function, args, kwargs, [x.read() for x in growing])
+    usable = [] if snapshot.asks_type else [x for x in growing if _is_only_holder(x, snapshot)]
+    return (snapshot, growing) if len(usable) == len(growing) else _with_growing_lists(function, args, kwargs, usable)
+
+
+def _is_only_holder(holding: Holding, snapshot: Snapshot) -> bool:
+    return [x.place for x in holders_of(holding.read(), snapshot)] == [holding.place]
 
 
 def _recorded(
@@ -123,6 +145,7 @@ def _recorded(
         cut = Cut()
         cut.apply(capture)
         capture.breakable = not cut.tensors and not strict and capture.symbolic.inputs == len(capture.held)
+        capture.breakable &= not capture.growing
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
@@ -154,10 +177,13 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     """The program of a captured call."""
     # the outputs are listed before the graph is made
     expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
+    results = {number: effects.output(traced) for number, traced in step.capture.symbolic.results.items()}
     graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
+    items = {output: f"item[{i}]" for i, output in enumerate(results.values())}
+    out_names = tuple([items.get(i) or name for i, name in enumerate(out_names)])
     program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
     program.draws = step.capture.early_draws
-    program.generators, program.backward, program.expected = generators, backward, expected
+    program.generators, program.backward, program.expected, program.results = generators, backward, expected, results
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
 

@@ -176,7 +176,7 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
         is_plain(effects)
         and bool(effects.writes)
         and kinds <= {"fixed", "argument"}
-        and not (external.aliases or guards.tensor_attributes)
+        and not (external.aliases or guards.tensor_attributes or effects.additions)
         and all(isinstance(value, NumberRef | Constant) for *_, value in effects.entries)
         and len(fields) == len(effects.fields) == len(indices)
         and not (indices & returned)

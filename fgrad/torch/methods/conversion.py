@@ -40,6 +40,13 @@ def _note_read(tensor: Tensor, how: str) -> None:
         left.append(Read(how, here(3), tensor._origin))
 
 
+def _kind_of_number(dtype: Dtype) -> type | None:
+    """The class of the elements as Python numbers, if these can be symbolic."""
+    if dtype.is_floating_point:
+        return float
+    return None if dtype.is_complex or dtype is dtypes.bool_ else int
+
+
 @method
 def item(self: Tensor) -> Any:
     """The one element as a Python number.
@@ -53,6 +60,10 @@ def item(self: Tensor) -> Any:
     value = self._value()
     if value.__class__ is Absent:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    if modes.capturing is not None and (kind := _kind_of_number(self._type.dtype)) is not None:
+        number = modes.capturing.late_number(value, kind)
+        if number is not None:
+            return number
     element = concrete(value)
     return float(element.reshape(())) if self._type.dtype is dtypes.bfloat16 else element.item()
 

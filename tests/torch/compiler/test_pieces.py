@@ -33,7 +33,7 @@ def training(read):
 
 
 READS = {
-    "item": lambda loss: loss.item(),
+    "item": lambda loss: str(loss.item() > 1),
     "if": lambda loss: "large" if loss > 1 else "small",
     "print": lambda loss: f"{loss:.3f}",
     "repr": lambda loss: repr((loss > 0).int()),
@@ -178,7 +178,7 @@ def test_an_interrupt_while_a_piece_runs_leaves_nothing_half_written(monkeypatch
 
     def f():
         w.add_(1)
-        w.sum().item()
+        float(w.sum())
         w.mul_(2)
 
     compiled = torch.compile(f)
@@ -232,7 +232,7 @@ def test_explain_lists_the_pieces_and_changes_nothing():
     def step():
         loss = w.square().sum()
         loss.backward()
-        log.append(loss.item())
+        log.append(float(loss.detach()))
         with torch.no_grad():
             w.sub_(torch.rand(2))
 
@@ -258,7 +258,7 @@ def added(x, y):
 
 #: calls in which the only number that is asked for is one of an input or of a fresh draw
 ASKED_OF_INPUTS = {
-    "item": (lambda x, n: x * n.item(), (torch.ones(2), torch.tensor(3.0))),
+    "item": (lambda x, n: x * abs(int(n.item())), (torch.ones(2), torch.tensor(3.0))),
     "if": (lambda x, flag: x * 2 if flag else x, (torch.ones(2), torch.tensor(True))),
     "index": (lambda x, i: x[int(i)], (torch.arange(2.0), torch.tensor(1))),
     "repr": (lambda x: (repr(x), x + 1)[1], (torch.ones(2),)),

@@ -51,7 +51,7 @@ def test_both_ways_have_the_same_effects():
             loss = (w * x).square().sum()
             loss.backward()
             optimizer.step()
-            total[0] += loss.item()
+            total[0] += float(loss.detach())
             return loss.detach()
 
         losses = [step(torch.full((3,), 0.5 + k % 3)).item() for k in range(30)]
