@@ -313,9 +313,43 @@ def wide(n: int) -> Made:
     return lambda: (x * x).cumsum(0)[x.flip(0)].double().exp(), nothing
 
 
+class Count:
+    """What a compiled step has counted."""
+
+    def __init__(self, n: int) -> None:
+        self.total, self.calls, self.log = 0.0, 0, list[float]()
+        self.w = torch.zeros(n)
+
+
+def counted(n: int) -> Made:
+    """A compiled step that stores numbers which only its program knows, and adds to a list."""
+    count = Count(n)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        count.w.add_(x)
+        count.calls += 1
+        count.total += x.sum().item()
+        count.log.append(count.w[0].item())
+        return count.w.sum().item()
+
+    x = torch.ones(n)
+    for _ in range(5):
+        step(x)
+
+    def check() -> None:
+        done = len(count.log)
+        assert done in (5, 6)
+        assert count.log == [float(k + 1) for k in range(done)]
+        assert (count.w[0].item(), count.w._version, count.calls, count.total) == (done, done, done, done * n)
+        assert step(x) == n * (done + 1)
+
+    return lambda: step(x), check
+
+
 PROGRAMS: tuple[Callable[[int], Made], ...] = (
     gradient, jitted, nested, ruled, looped, trained, accumulated, written, written_whole, waited, unrecorded, hooked,
-    custom, transformed, forward_mode, recomputed, captured, cast, overridden, wide,
+    custom, transformed, forward_mode, recomputed, captured, cast, overridden, wide, counted,
 )  # fmt: skip
 
 _sizes = iter(range(5, 1 << 30))

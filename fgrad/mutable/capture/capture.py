@@ -35,7 +35,7 @@ from fgrad.mutable.capture.draws import draw_graph, trial_draw
 from fgrad.mutable.capture.growing import Growing, growing
 from fgrad.mutable.capture.held_numbers import Holding, settle
 from fgrad.mutable.capture.mathematics import symbolic_mathematics
-from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces
+from fgrad.mutable.capture.pieces import CreatedTensors, LiveTape, Pieces, flag_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import Streams
 from fgrad.mutable.capture.tape import Tape
@@ -162,7 +162,7 @@ class Capture:
       held: those outside of the arguments, by their places (NOTE [Held numbers]).
       lists, growing: the lists outside that only grow, and what is recorded of them, by their places
         (NOTE [Growing lists]).
-      expected: flags whose values the recording takes for granted, as tensors, with these values.
+      expected: flags that the recording takes for granted, as tensors.
       may_expect: whether there may be such flags (NOTE [Expectations]).
       draws_early: whether random numbers without traced parameters are inputs, drawn before the graph runs.
       early_draws: these draws, in order.
@@ -188,7 +188,7 @@ class Capture:
     held: dict[tuple[int, Any], SymbolicNumber] = field(factory=dict)
     growing: dict[tuple[int, Any], Growing] = field(factory=dict)
     lists: list[Holding] = field(factory=list)
-    expected: list[tuple[Any, bool]] = field(factory=list)
+    expected: list[Tensor] = field(factory=list)
     may_expect: bool = False
     draws_early: bool = False
     early_draws: list[DrawInput] = field(factory=list)
@@ -269,8 +269,14 @@ class Capture:
         """Whether a tensor of one element is not zero: the usual case is recorded, if the caller can check it later."""
         if not self.may_expect:
             return bool(flag)
-        self.expected.append((flag != 0, usual))
+        self.expected.append(flag != 0 if usual else flag == 0)
         return usual
+
+    def expect(self, requirement: Callable[[], Tensor]) -> None:
+        """Take for granted that a tensor has no zeros, if the caller can check it later."""
+        flag = flag_of(requirement, self.tape) if self.may_expect else None
+        if flag is not None:
+            self.expected.append(flag)
 
     def note_side_effect(self, what: str) -> None:
         """Note a Python side effect that no graph can express."""

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
+from fgrad.mutable.capture.scopes import MISSING
 from fgrad.mutable.capture.tape import Tape
-from fgrad.mutable.context.modes import Scope
+from fgrad.mutable.context.modes import Scope, no_grad
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.exported import Shared
 from fgrad.mutable.tensor.lifted import lift, restore, settle
@@ -35,6 +36,7 @@ from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT
@@ -48,6 +50,7 @@ from fgrad.seam import (
     RawSource,
     Source,
     Tracer as JaxTracer,
+    here,
     simplify,
     with_x64,
 )
@@ -70,6 +73,25 @@ class CreatedTensors:
         self.storages = [ref for ref in self.storages if ref() is not None]
 
 
+def flag_of(requirement: Callable[[], Any], tape: Tape) -> Tensor | None:
+    """Whether a tensor has no zeros, as a traced tensor of one element; None if it is known, or of another trace."""
+    with no_grad():
+        value = requirement().all()._value()
+    while value.__class__ is Batched:
+        value = value.array
+    if getattr(value, "_trace", None) is not tape:
+        return None
+    flag = new_tensor(value, type_of(value))
+    return flag.all() if value.shape else flag  # type: ignore[attr-defined]
+
+
+#: the error where a piece has computed what an operation before refuses
+_REFUSED = (
+    "torch.compile: an operation got elements that it does not take (an index out of range, or the like), at {}. "
+    "It has run as a part of a larger program; uncompiled it raises its own error."
+)
+
+
 @define(eq=False)
 class Pieces:
     """One call that runs in pieces.
@@ -90,6 +112,8 @@ class Pieces:
     trial: Any = None
     graphs: list[Graph] = field(factory=list)
     breaks: list[str] = field(factory=list)
+    #: flags that an operation requires, with its line
+    expected: list[tuple[Tensor, RawSource | None]] = field(factory=list)
     #: above all tensors' levels, so that those made in an earlier piece are lifted again
     level: float = inf
 
@@ -142,6 +166,12 @@ class Pieces:
 
     def late_number(self, value: Any, kind: type) -> None:
         """None: a number that is asked for ends the piece."""
+
+    def expect(self, requirement: Callable[[], Tensor]) -> None:
+        """Check, when the piece has run, that a tensor has no zeros."""
+        flag = flag_of(requirement, self.tape)
+        if flag is not None:
+            self.expected.append((flag, here()))
 
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
@@ -219,8 +249,12 @@ class Pieces:
             values = [at(x, tape.accelerators.get(n)) for n, x in zip(numbers, piece.run(args), strict=True)]
             tape.known.update(zip(numbers, values, strict=True))
             self.graphs.append(piece.graph)
+        expected, self.expected = self.expected, []
+        failed = next((raw for flag, raw in expected if not tape.known[flag._value().number]), MISSING)
         self._store_arrays()
         tape.reset(live)
+        if failed is not MISSING:
+            raise RuntimeError(_REFUSED.format("an unknown line" if failed is None else Source(*failed)))
 
     def _store_arrays(self) -> None:
         """Replace the traced values in storages by arrays."""

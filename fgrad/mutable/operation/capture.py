@@ -50,6 +50,20 @@ def usually(flag: Tensor, usual: bool) -> bool:
     return bool(flag) if modes.capturing is None else modes.capturing.usually(flag, usual)
 
 
+def expect(requirement: Callable[[], Tensor]) -> None:
+    """Expect that a tensor has no zeros: what an operation requires of elements that nobody knows yet.
+
+    If it has, a compiled call runs uncompiled, and the operation raises its error (NOTE [Expectations]).
+    """
+    if modes.capturing is not None:
+        modes.capturing.expect(requirement)
+
+
+def expect_within(index: Tensor, low: int, high: int) -> None:
+    """Expect that the elements of an index lie in ``[low, high)``."""
+    expect(lambda: (index >= low) & (index < high))
+
+
 def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 

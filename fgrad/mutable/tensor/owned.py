@@ -22,7 +22,7 @@ storage either released or still reading from the owner, and the next release co
 import threading
 from collections import deque
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +44,11 @@ class Execution(Protocol):
     def run_into(
         self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any], stores: Sequence[Any]
     ) -> None: ...
+    def is_usual(self, outs: Sequence[Any]) -> bool: ...
+
+
+class Unexpected(Exception):
+    """What a program takes for granted does not hold; nothing has changed."""
 
 
 #: the slots that the properties of the classes below shadow
@@ -188,19 +193,37 @@ class Owner:
                 return _copied(self.latest[0][0][0][index])
         return self.array(index)
 
-    def run_next(self, run: Execution, others: Sequence[Any], stores: Sequence[Any] = ()) -> Any:
+    def run_next(
+        self,
+        run: Execution,
+        others: Sequence[Any],
+        stores: Sequence[Any],
+        kept: deque[Any],
+        undo: Sequence[Any],
+    ) -> Any:
         """Run a program that continues from the last call; returns its results, or None if it may not.
 
         Other threads wait until it has run.  Then its results are stored, or nothing has changed.  In the same moment
-        the stores, iterators of one element, set something else.
+        the stores, iterators of one element, set something else.  The results are put into ``kept`` as well, in case
+        that a signal interrupts what follows.
+
+        Raises:
+          Unexpected: what the program takes for granted does not hold.  Iterators in ``undo`` undo the stores.
         """
         with self._lock:
-            return self._run_next(run, others, stores) if self.open else None
+            return self._run_next(run, others, stores, kept, undo) if self.open else None
 
-    def _run_next(self, run: Execution, others: Sequence[Any], stores: Sequence[Any]) -> Any:
+    def _run_next(
+        self,
+        run: Execution,
+        others: Sequence[Any],
+        stores: Sequence[Any],
+        kept: deque[Any],
+        undo: Sequence[Any],
+    ) -> Any:
         before = self.latest[0]
         outs, calls = before
-        arrays = outs[0]
+        arrays, usual = outs[0], True
         try:
             self.busy = True
             if self.lent:
@@ -210,12 +233,32 @@ class Owner:
             self.busy = False
             if self.latest[0] is not before:
                 self.lent = False
-                if not calls:  # in one call: see NOTE [Signals]
-                    deque(map(dict.pop, self._fields(), repeat("_grad"), repeat(None)), 0)
-                    changes.fields = object()
+                try:
+                    usual = self._settle(run, before, undo)
+                except BaseException:  # a signal: the call is settled before its error goes on
+                    self._settle(run, before, undo)
+                    raise
+        if not usual:
+            raise Unexpected
         outs, calls = self.latest[0]
+        kept.append(outs)
         self.latest.append((outs[:2], calls))
         return outs
+
+    def _settle(self, run: Execution, before: Any, undo: Sequence[Any]) -> bool:
+        """Complete a call that has run, or take it back if its program gave the old values; whether it counts."""
+        (_, gradients, *_), calls = before
+        outs, now = self.latest[0]
+        if now == calls:
+            return False
+        if not run.is_usual(outs):
+            deque(chain.from_iterable(undo), 0)
+            self.latest.append(((outs[0], gradients), calls))
+            return False
+        if not calls:  # in one call: see NOTE [Signals]
+            deque(map(dict.pop, self._fields(), repeat("_grad"), repeat(None)), 0)
+            changes.fields = object()
+        return True
 
     def _fields(self) -> list[dict[str, Any]]:
         return [fields_of(pending.leaf) for pending in self.gradients]

@@ -111,10 +111,8 @@ class NumberProgram:
     def _is_total(self, index: int) -> bool:
         """Whether a step has a result of the recorded class for all numbers."""
         function, operands = self.steps[index].function, self.steps[index].operands
-        if function is operator.truediv:
-            divisor = self.steps[operands[1]]
-            is_constant = operands[1] >= self.inputs and divisor.function is None
-            return is_constant and not isinstance(divisor.value, Late) and divisor.value != 0
+        if function is operator.truediv:  # that a divisor is not zero is guarded
+            return operands[1] not in self.late
         return function is None or function in _TOTAL
 
     def _agree(self, values: Sequence[Any], indices: Collection[int]) -> bool:

@@ -21,7 +21,7 @@ after it has run, Python does the arithmetic on late numbers, and the effects fo
 itself (a comparison, a shape, ``print``), the recording continues in pieces, from there on with the values of all.
 
 - Arithmetic on late numbers is tried on samples, to learn the class of its result.  If a result is of another class,
-  or an error (a logarithm of zero), the results of the program are dropped, and the call runs in pieces.
+  or an error (a logarithm of zero), the results of the program are dropped, and the call runs uncompiled.
 - ``math.isnan``, ``isinf`` and ``isfinite`` of late numbers are expected to find nothing (NOTE [Expectations]).
 """
 
@@ -90,6 +90,8 @@ class SymbolicNumbers:
         """The result of a function of numbers, some of them symbolic."""
         values = [plain(x) for x in operands]
         if any(isinstance(x, Late) for x in values):
+            if function is operator.truediv and not isinstance(values[1], Late) and operands[1] is not values[1]:
+                self.outcome(operator.ne, operands[1], 0)  # then there is a quotient
             sample = _on_samples(function, values)
             if sample.__class__ not in _CLASSES:
                 self._ask_for(operands)

@@ -14,16 +14,16 @@ tables takes longer than the work itself, so the functions here are generated, w
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import starmap
-from operator import setitem
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain, starmap
+from operator import delitem, iadd, setitem
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from fgrad.graph.source import function_of
-from fgrad.mutable.capture.scopes import Items, Variable
+from fgrad.mutable.capture.scopes import MISSING, Items, Variable
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
@@ -44,6 +44,9 @@ from fgrad.torch.compiler.external_tensors import Access
 from fgrad.torch.compiler.generated import Lines, Scope
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.windows import Window
+
+#: what holds a value, the key, and the value
+Entry = tuple[Any, Any, Value]
 
 
 def _unpacked(prefix: str, count: int, of: str) -> Lines:
@@ -276,7 +279,7 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines += [f"    t{at}.{name} = {_expression(value, scope)}" for at, name, value in effects.fields]
     lines += entry_lines(effects, scope)
     lines += [
-        f"    {_target(container, key, scope)} += [{', '.join([_expression(value, scope) for value in values])}]"
+        f"    {_target(container, key, scope)} += {_list_of(values, scope)}"
         for container, key, values in effects.additions
     ]
     lines += [f"    changes.{kind} = now" for kind in noted]
@@ -297,14 +300,38 @@ def entry_lines(effects: Effects, scope: Scope) -> Lines:
     ]
 
 
-def stores_maker(effects: Effects, guards: Guards) -> Callable[..., Any]:
+def stores_maker(entries: Sequence[Entry], guards: Guards) -> Callable[..., Any]:
     """A function of a call's numbers that gives iterators, each of which sets an entry or a variable (``run_into``)."""
-    scope = Scope(starmap=starmap, setitem=setitem, setattr=setattr, changes=changes, new=object.__new__)
-    stores = [(_setting(container, key, scope), _expression(x, scope)) for container, key, x in effects.entries]
-    if any(id(container) in guards.modules for container, *_ in effects.entries):
-        stores.append(("setattr, ((changes, 'attributes'", "new(object)"))
-    made = ", ".join([f"starmap({setting}, {value}),))" for setting, value in stores])
+    scope = Scope()
+    made = ", ".join(_stores(entries, guards, scope))
     return function_of(["def run(numbers):", f"    return [{made}]"], scope, "compiled call")
+
+
+def later_stores(effects: Effects, entries: Sequence[Entry], guards: Guards, scope: Scope) -> str:
+    """The expression for an iterator that sets some entries and variables, and adds to lists."""
+    scope |= {"chain": chain, "iadd": iadd}
+    lists = ", ".join([_target(container, key, scope) for container, key, _ in effects.additions])
+    added = ", ".join([_list_of(values, scope) for *_, values in effects.additions])
+    added = f"map(iadd, [{lists}], [{added}])"
+    return f"chain({', '.join([*_stores(entries, guards, scope), added])})"
+
+
+def undoing(container: Any, key: Any) -> Iterator[Any]:
+    """An iterator that sets an entry or a variable to what it is now."""
+    old = container.get(key, MISSING)
+    if isinstance(container, Variable):
+        return starmap(setattr, ((container.owner, "cell_contents", old),))
+    stored = _stored(container)
+    return starmap(delitem, ((stored, key),)) if old is MISSING else starmap(setitem, ((stored, key, old),))
+
+
+def _stores(entries: Sequence[Entry], guards: Guards, scope: Scope) -> Lines:
+    """The expressions for iterators that set entries and variables."""
+    scope |= {"starmap": starmap, "setitem": setitem, "setattr": setattr, "changes": changes, "new": object.__new__}
+    stores = [(_setting(container, key, scope), _expression(x, scope)) for container, key, x in entries]
+    if any(id(container) in guards.modules for container, *_ in entries):
+        stores.append(("setattr, ((changes, 'attributes'", "new(object)"))
+    return [f"starmap({setting}, {value}),))" for setting, value in stores]
 
 
 def _setting(container: Any, key: Any, scope: Scope) -> str:
@@ -326,11 +353,19 @@ def _stored(container: Any) -> Any:
 
 
 def result_maker(
-    effects: Effects, scope: Scope, indices: Sequence[int], excluding: Collection[int], outputs: Mapping[int, int]
+    effects: Effects,
+    scope: Scope,
+    indices: Sequence[int],
+    excluding: Collection[int],
+    outputs: Mapping[int, int],
+    later: str | None = None,
 ) -> Callable[..., Any]:
     """A function that makes a call's new tensors, except some, and returns its result, from some tensors and outputs.
 
     The other tensors that the result may contain are in the scope.
+
+    Arguments:
+      later: an expression whose value is returned, too.
     """
     scope |= {"Storage": Storage, "VersionCounter": VersionCounter, "Tensor": Tensor, "new": object.__new__}
     scope["copied"] = copy_node
@@ -340,7 +375,9 @@ def result_maker(
         if i not in excluding:
             lines += [] if new.output is None else [f"    o{new.output} = outs[{outputs[new.output]}]"]
             lines += _creation_lines(i, new, scope)
-    return function_of([*lines, f"    return {_expression(effects.result, scope)}"], scope, "compiled call")
+    result = _expression(effects.result, scope)
+    result = result if later is None else f"{result}, {later}"
+    return function_of([*lines, f"    return {result}"], scope, "compiled call")
 
 
 def _creation_lines(i: int, new: NewTensor, scope: Scope) -> Lines:
@@ -382,6 +419,10 @@ _NO_WRITES = RepeatedWrites(Write(0, "", None, ""), ())
 def _attribute_versions(repeated: list[RepeatedWrites], index: int, counter: VersionCounter, write: Write) -> None:
     """Attribute a counter's versions to a compiled call from now on."""
     counter.writes = repeated[index] = RepeatedWrites(write._replace(version=counter.value + 1), counter.last_writes())
+
+
+def _list_of(values: Sequence[Value], scope: Scope) -> str:
+    return f"[{', '.join([_expression(value, scope) for value in values])}]"
 
 
 def _expression(value: Value, scope: Scope) -> str:

@@ -177,7 +177,7 @@ class Compiled:
         try:
             return call()
         except Unexpected:
-            return self._in_pieces(args, kwargs)
+            return self.function(*args, **kwargs)
 
     def _differs_in_numbers(self, key: Any, inputs: Sequence[Any]) -> bool:
         """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""

@@ -33,7 +33,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import jit
+from jax import jit, numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
@@ -58,6 +58,7 @@ class Execution:
         new values.
       gradients: outputs that are returned as a group of their own.
       placement: where it runs.
+      expected: the output without which the new values are the old ones.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Execution:
         written: Sequence[int | None] = (),
         gradients: Sequence[int] = (),
         placement: Placement = HERE,
+        expected: int | None = None,
     ):
         count = len(written)
         rest = [i for i in range(count, len(graph.outputs)) if i not in set(gradients)]
@@ -76,6 +78,8 @@ class Execution:
         def run(written: Sequence[Any], others: Sequence[Any]) -> Any:
             values = (*written, *others)
             outs = evaluate(graph, [values[i] for i in order])
+            if expected is not None:
+                outs = [*map(partial(jnp.where, outs[expected]), outs[:count], written), *outs[count:]]
             return tuple(outs[:count]), tuple([outs[i] for i in gradients]), tuple([outs[i] for i in rest])
 
         self._keeping: _Compiled = _Compiled(jit(run), graph.wide, placement)
@@ -92,6 +96,8 @@ class Execution:
         self._flat: Sequence[int] = [indices[i] for i in range(len(graph.outputs))]
         #: the indices of the other outputs in their group
         self.rest: dict[int, int] = {output: i for i, output in enumerate(rest)}
+        #: the index of the expected output in its group
+        self._expected: int | None = None if expected is None else self.rest[expected]
 
     def __call__(self, written: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
         """The outputs for arrays that are not overwritten, each with one other holder.
@@ -120,6 +126,10 @@ class Execution:
         both = (*written, *gradients, *rest)
         ordered = [both[i] for i in self._flat] if gradients else both
         return _with_on_cpu(ordered, self._outputs_on_cpu) if self._outputs_on_cpu else ordered
+
+    def is_usual(self, outs: Sequence[Sequence[Any]]) -> bool:
+        """Whether the groups of outputs are those of the usual case."""
+        return self._expected is None or bool(outs[-1][self._expected])
 
     def returned(self, rest: Sequence[Any]) -> Sequence[Any]:
         """The group of the other outputs, each on its device."""

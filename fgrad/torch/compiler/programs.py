@@ -1,13 +1,15 @@
 """Captured calls as programs: when they apply, and how they run.
 
 NOTE [Expectations]
-``GradScaler`` skips a step whose gradients are not finite, and a distribution raises an error if its parameters violate
-their constraints.  Whether they do, nobody knows while a call is recorded; but they nearly never do.  So the usual case
-is recorded, and the flag is an output of the program.  If the flag turns out to be another, the results are dropped,
-and the call runs in pieces.  Such a program donates nothing.
+``GradScaler`` skips a step whose gradients are not finite, a distribution raises an error if its parameters violate
+their constraints, and so does an operation if an index is out of range.  Whether it is so, nobody knows while a call is
+recorded; but it nearly never is.  So the usual case is recorded.  What depends on the call's own tensors is checked
+before the program runs; otherwise whether it holds is an output of the program.  If not, the results are dropped, and
+the call runs uncompiled.  A program that overwrites arrays gives the old ones then.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,16 @@ from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.graph.source import here
 from fgrad.mutable.capture.capture import Capture, DrawInput
 from fgrad.mutable.capture.held_numbers import Holding
-from fgrad.mutable.tensor.owned import Owner
+from fgrad.mutable.tensor.owned import Owner, Unexpected
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.number_program import NumberProgram
 from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Read, reader
 from fgrad.torch.compiler.differentiated import BackwardProgram
-from fgrad.torch.compiler.effects import Effects, NumberRef
+from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.placement import HERE, Placement
+from fgrad.torch.compiler.requirements import Requirement
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
 from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.compiler.windows import Window
@@ -54,7 +57,8 @@ class Program:
       changed: the numbers outside of the arguments that the call has changed and that are no inputs.
       grown: the lists that it has changed, if that is why it cannot be one program.
       draws: random numbers that are drawn before it runs.
-      expected: outputs with the values that they must have for the results to count.
+      required: what is checked before it runs, and what reads the arrays for that (NOTE [Expectations]).
+      expected: the output that says whether the results count.
       results: the late numbers that are elements of outputs, with these (NOTE [Late numbers]).
       generators: those whose state it advances, with the outputs that are their new states.
       calls: how often it was called.
@@ -80,7 +84,9 @@ class Program:
     changed: Sequence[Holding] = ()
     grown: Sequence[Holding] = ()
     draws: list[DrawInput] = field(factory=list)
-    expected: list[tuple[int, bool]] = field(factory=list)
+    required: Requirement | None = None
+    read_required: Any = None
+    expected: int | None = None
     results: dict[int, int] = field(factory=dict)
     generators: list[tuple[Any, int]] = field(factory=list)
     backward: BackwardProgram | None = None
@@ -108,7 +114,7 @@ class Program:
         if steady is not None and steady.owner is not None:
             others = steady.match(arguments)
             if others is not None:
-                return SteadyCall(self, others, numbers, arguments, steady)
+                return self._steady_call(others, numbers, arguments, steady)
             steady.give_up()
         tensors = None if self.fast_guards is None else self.fast_guards(arguments)
         if tensors is not None:
@@ -172,33 +178,40 @@ class Program:
     def _prepare(self, effects: Effects, count: int) -> None:
         """Generate the functions that each call needs."""
         graph, guards = self.graph, self.guards
-        is_atomic = not (self.generators or graph.effects or self.backward or self.expected)
-        if self.results:
-            late = set(self.numbers.late)
-            set_late = any(isinstance(x, NumberRef) and x.index in late for *_, x in effects.entries)
-            is_atomic &= self.numbers.always_completes and not set_late
+        is_atomic = not (self.generators or graph.effects or self.backward)
+        is_atomic &= self.numbers.always_completes
         if is_atomic and can_be_steady(effects, guards, self.placement):
             inputs = {guards.shared[x]: i for i, x in enumerate(self.reads) if isinstance(x, int)}
             written = [inputs.get(guards.shared[at]) for at, _ in effects.writes]
             gradients = [effects.new_tensors[value.index].output for _, _, value in gradients_of(effects)]
             others = [x for i, x in enumerate(self.reads) if i not in written]
-            self.execution = Execution(graph, written, [x for x in gradients if x is not None], self.placement)
+            new_gradients = [x for x in gradients if x is not None]
+            self.execution = Execution(graph, written, new_gradients, self.placement, self.expected)
         else:
             others = self.reads
             self.execution = Execution(graph, placement=self.placement)
         owned = [at for at, _ in effects.writes] if others is not self.reads else []
         self.readers = reader(owned, count), reader(others, count)
+        required = [] if self.required is None else self.required.reads
+        self.read_required = reader(required, count)
         self.fast_effects = FastEffects(effects, len(graph.outputs))
         self.fast_guards = FastGuards(effects, guards)
         if others is not self.reads:
-            self.steady = Steady(effects, guards, others, self.fast_effects, self.execution)
+            late = self.numbers.late
+            self.steady = Steady(effects, guards, others, self.fast_effects, self.execution, late, required)
 
     def _call(self, tensors: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor]) -> "Call":
         steady = self.steady
         others = None if steady is None else steady.take_ownership(tensors)
         if others is None or steady is None:
             return Call(self, tensors, numbers)
-        return SteadyCall(self, others, numbers, arguments, steady)
+        return self._steady_call(others, numbers, arguments, steady)
+
+    def _steady_call(
+        self, others: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor], steady: Steady
+    ) -> "SteadyCall":
+        kind = SteadyCall if steady.make_later is None else UnfinishedCall
+        return kind(self, others, numbers, arguments, steady)
 
     def run(self, call: "Call") -> Any:
         """Run on the tensors of a call and apply the effects; returns the result."""
@@ -245,6 +258,7 @@ class Program:
             and self.effects.signature() == other.effects.signature()
             and self.windows == other.windows
             and self.expected == other.expected
+            and (self.required and self.required.graph) == (other.required and other.required.graph)
             and self.numbers.signature() == other.numbers.signature()
             and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
         )
@@ -266,16 +280,22 @@ class Call:
     def __call__(self) -> Any:
         return self.program.run(self)
 
+    def _check(self, read: Callable[..., Sequence[Any]]) -> None:
+        required = self.program.required
+        if required is not None and not required.holds(read(self.tensors, None, ())):
+            raise Unexpected
+
     def execute(self, drawn: Any) -> Any:
         """Run with early draws and apply the effects; returns the result, with its history."""
         program = self.program
         assert program.execution is not None and program.fast_effects is not None  # else the program is none
         written, others = program.readers
+        self._check(program.read_required)
         try:
             outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
-            usual = all(bool(outs[output]) is value for output, value in program.expected)
+            usual = program.expected is None or bool(outs[program.expected])
         except Exception as error:
-            if not program.expected:
+            if program.expected is None:
                 raise
             raise Unexpected from error  # what is not as expected may be refused by what follows
         if not usual:
@@ -316,17 +336,31 @@ class SteadyCall(Call):
         return self.owner.calls != self.calls
 
     def execute(self, drawn: Any) -> Any:
+        return self._executed(drawn, deque(maxlen=1))
+
+    def _executed(self, drawn: Any, kept: deque[Any]) -> Any:
         owner, program = self.owner, self.program
-        assert program.effects is not None and program.execution is not None
+        assert program.execution is not None
+        self._check(self.steady.read_required)
         stores = () if self.steady.stores is None else self.steady.stores(self.numbers)
-        outs = owner.run_next(program.execution, self.steady.read_inputs(self.tensors, drawn, self.numbers), stores)
+        undo = () if program.expected is None else self.steady.undo()
+        inputs = self.steady.read_inputs(self.tensors, drawn, self.numbers)
+        outs = owner.run_next(program.execution, inputs, stores, kept, undo)
         if outs is None:  # a tensor was written, or a gradient read, since this call began
             return Call(program, self._all(), self.numbers).execute(drawn)
+        return self._result(outs)
+
+    def _result(self, outs: Any) -> Any:
+        owner, program = self.owner, self.program
+        assert program.effects is not None and program.execution is not None
         numbers, rest = self.numbers, program.execution.returned(outs[2])
         if program.results:
             numbers = program.completed(numbers, rest, program.execution.rest)
         if owner.released:  # by a signal handler while it ran
             return program.effects.apply(self._all(), program.execution.flat(outs), numbers)[1]
+        return self._returned(rest, numbers)
+
+    def _returned(self, rest: Sequence[Any], numbers: Sequence[Any]) -> Any:
         return self.steady.make_result(self.tensors, rest, numbers)
 
     def _all(self) -> Sequence[Tensor]:
@@ -335,5 +369,33 @@ class SteadyCall(Call):
         return self.program.effects.external.find(self.arguments)
 
 
-class Unexpected(Exception):
-    """What a program takes for granted does not hold; nothing has changed."""
+class UnfinishedCall(SteadyCall):
+    """One whose late numbers are stored, or whose lists grow, when its program has run.
+
+    If a signal interrupts that, it is completed before the signal's error goes on.
+    """
+
+    __slots__ = ("_finished",)
+
+    def execute(self, drawn: Any) -> Any:
+        kept: deque[Any] = deque(maxlen=1)
+        self._finished: Any = None
+        try:
+            return self._executed(drawn, kept)
+        except BaseException:
+            outs = kept[0] if kept else self.owner.latest[0][0]
+            if self.is_applied and len(outs) == _GROUPS:
+                self._result(outs)
+            raise
+
+    def _returned(self, rest: Sequence[Any], numbers: Sequence[Any]) -> Any:
+        if self._finished is None:
+            assert self.steady.make_later is not None
+            self._finished = self.steady.make_later(self.tensors, rest, numbers)
+        result, stores = self._finished
+        deque(stores, 0)  # nothing interrupts this, and a second time nothing is left to store
+        return result
+
+
+#: the groups of a program's results: what it overwrites, gradients and the rest, which the owner drops
+_GROUPS = 3

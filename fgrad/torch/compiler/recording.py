@@ -34,6 +34,7 @@ from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers, 
 from fgrad.torch.compiler.placement import placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
+from fgrad.torch.compiler.requirements import requirement_of
 from fgrad.torch.compiler.step import Input, Step
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
@@ -176,14 +177,16 @@ def _recorded(
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
     """The program of a captured call."""
     # the outputs are listed before the graph is made
-    expected = [(effects.output(flag._value()), value) for flag, value in step.capture.expected]
+    required, flag = requirement_of(step.capture, effects.external)
+    expected = None if flag is None else effects.output(flag._value())
     results = {number: effects.output(traced) for number, traced in step.capture.symbolic.results.items()}
     graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
     items = {output: f"item[{i}]" for i, output in enumerate(results.values())}
     out_names = tuple([items.get(i) or name for i, name in enumerate(out_names)])
     program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
     program.draws = step.capture.early_draws
-    program.generators, program.backward, program.expected, program.results = generators, backward, expected, results
+    program.generators, program.backward, program.results = generators, backward, results
+    program.required, program.expected = required, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
 

@@ -22,9 +22,11 @@ from fgrad.torch.compiler.codegen import (
     Read,
     is_plain,
     is_uniform,
+    later_stores,
     reader,
     result_maker,
     stores_maker,
+    undoing,
 )
 from fgrad.torch.compiler.effects import Constant, Effects, NewRef, NumberRef, Tree, Value
 from fgrad.torch.compiler.execution import Execution
@@ -51,7 +53,14 @@ class Steady:
     """
 
     def __init__(
-        self, effects: Effects, guards: Guards, reads: Sequence[Read], fast: FastEffects, execution: Execution
+        self,
+        effects: Effects,
+        guards: Guards,
+        reads: Sequence[Read],
+        fast: FastEffects,
+        execution: Execution,
+        late: Sequence[int],
+        required: Sequence[int],
     ):
         external = effects.external
         self.owner: Owner | None = None
@@ -72,16 +81,29 @@ class Steady:
         checked = self._fast_guards.indices
         inputs = [_renumbered(read, checked) for read in reads]
         self.read_inputs: Callable[..., list[Any]] = reader(inputs, len(checked))
+        self.read_required: Callable[..., list[Any]] = reader([checked.index(i) for i in required], len(checked))
         gradients = {value.index for _, _, value in gradients_of(effects)}
         others = Scope({f"t{i}": tensor for i, tensor in enumerate(external.tensors) if i not in checked})
+        after = [x for x in effects.entries if isinstance(x[2], NumberRef) and x[2].index in late]
+        entries = [x for x in effects.entries if x not in after]
         self.make_result: Callable[..., Any] = result_maker(effects, others, checked, gradients, execution.rest)
-        self.stores: Callable[..., Sequence[Any]] | None = stores_maker(effects, guards) if effects.entries else None
+        #: makes the result, and an iterator that stores what is known only now
+        self.make_later: Callable[..., Any] | None = None
+        if after or effects.additions:
+            later = later_stores(effects, after, guards, others)
+            self.make_later = result_maker(effects, others, checked, gradients, execution.rest, later)
+        self.stores: Callable[..., Sequence[Any]] | None = stores_maker(entries, guards) if entries else None
+        self._entries = entries
         self._checked: list[Tensor] = []
         self._classes: list[type] = []
         self._hooks: Contents = Contents([])
         self._fields: Contents = Contents([])
         #: ``changes.fields`` when the fields were last compared
         self._fields_checked: object = None
+
+    def undo(self) -> Sequence[Any]:
+        """Iterators that set what the stores will set to what it is now."""
+        return [undoing(container, key) for container, key, _ in self._entries]
 
     def match(self, arguments: Sequence[Tensor]) -> list[Tensor] | None:
         """The tensors of a call that the program does not own, or None if the call cannot continue from the last."""
@@ -167,16 +189,17 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
     All but the result have to be where the program runs.
     """
     external = effects.external
-    kinds = {kind for kind, _ in external.accesses}
     fields = gradients_of(effects)
     indices = {value.index for _, _, value in fields}
     written = {guards.shared[at] for at, _ in effects.writes}
-    returned = _indices(effects.result)
+    # the base of a view is guarded as an argument is, if the call does not write to it
+    kinds = {kind for i, (kind, _) in enumerate(external.accesses) if kind != "base" or guards.shared[i] in written}
+    returned = _indices(effects.result).union(*[_indices(x) for *_, values in effects.additions for x in values])
     return (
         is_plain(effects)
         and bool(effects.writes)
         and kinds <= {"fixed", "argument"}
-        and not (external.aliases or guards.tensor_attributes or effects.additions)
+        and not (external.aliases or guards.tensor_attributes)
         and all(isinstance(value, NumberRef | Constant) for *_, value in effects.entries)
         and len(fields) == len(effects.fields) == len(indices)
         and not (indices & returned)

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, int64
@@ -197,7 +198,9 @@ def _unpooled(input: Any, indices: Any, sizes: Ints, stride: Ints) -> Tensor:
             f"tensor with shape: {list(indices.shape)}"
         )
     known = elements(indices._value())
-    if known is not None:
+    if known is None:
+        expect_within(indices, 0, int(np.prod(sizes)))
+    else:
         bad = known[(known < 0) | (known >= int(np.prod(sizes)))]
         if bad.size:
             volume = "x".join(map(str, sizes))

@@ -7,6 +7,7 @@ from jax import nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int64, uint8
@@ -98,6 +99,7 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
     """Raise PyTorch's error for a class out of range, if the classes are known."""
     indices = elements(target._value())
     if indices is None:
+        expect(lambda: ((target >= 0) & (target < classes)) | (target == ignore_index))
         return
     if not all_below(indices, classes):
         bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
@@ -359,7 +361,9 @@ def binary_cross_entropy(
         weight = weight.expand(ops.broadcast_shapes(target.size(), weight.size()))
     for name, tensor in (("input", input), ("target", target)):
         known = elements(tensor._value())
-        if known is not None and not ((known >= 0) & (known <= 1)).all():
+        if known is None:
+            expect(lambda tensor=tensor: (tensor >= 0) & (tensor <= 1))
+        elif not ((known >= 0) & (known <= 1)).all():
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")

@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import (
@@ -96,7 +97,9 @@ def _torch_embedding(
     _check_type(indices, "indices", 1, "embedding", _INDEX_TYPES)
     if len(weight._type.shape) == 2:
         values = elements(indices._value())
-        if values is not None and values.size and not (values.min() >= 0 and values.max() < weight._type.shape[0]):
+        if values is None:
+            expect_within(indices, 0, weight._type.shape[0])
+        elif values.size and not (values.min() >= 0 and values.max() < weight._type.shape[0]):
             raise IndexError("index out of range in self")
     if sparse and modes.grad and is_tracked(weight):
         raise NotImplementedError(_SPARSE.format("embedding"))
@@ -120,6 +123,8 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     """
     size = input._type.shape[0]
     values = elements(indices._value())
+    if values is None:
+        expect_within(indices, 0, size)
     for i in () if values is None else sorted(set(values.reshape(-1).tolist())):
         if not 0 <= i < size:
             raise IndexError(
@@ -247,7 +252,9 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bo
                 f"{starts[-1]}"
             )
     rows, values = weight.size(0), elements(indices._value())
-    if values is not None and values.size and not (values.min() >= 0 and values.max() < rows):
+    if values is None:
+        expect_within(indices, 0, rows)
+    elif values.size and not (values.min() >= 0 and values.max() < rows):
         values = values.reshape(-1)
         at = int(np.argmax((values < 0) | (values >= rows)))
         if weight.dtype is float64:
@@ -373,6 +380,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     if num_classes == -1 and is_abstract(input._value()):
         raise RuntimeError("one_hot() needs num_classes when its input is being recorded: the classes are not known.")
     values = elements(input._value())
+    if values is None:
+        expect_within(input, 0, num_classes)
     if values is None or not values.size:
         return _one_hot(input, num_classes)
     if values.min() < 0:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -180,7 +181,9 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     check_constant("multi_margin_loss", weight=weight)
     classes = elements(target._value())
-    if classes is not None and target.dim() < 2 and input.dim() in (1, 2):
+    if classes is None:
+        expect_within(target, 0, input.size(-1) if input.dim() else 1)
+    elif target.dim() < 2 and input.dim() in (1, 2):
         fits = target.numel() == (1 if input.dim() < 2 else input.size(0)) and classes.dtype == np.int64
         fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
         if fits and classes.size and not (classes.min() >= 0 and classes.max() < input.size(-1)):
@@ -223,7 +226,9 @@ def multilabel_margin_loss(
     """
     enum = number(current(reduction, size_average, reduce))
     labels = elements(target._value())
-    if labels is not None and labels.size and input.size() == target.size():
+    if labels is None:
+        expect_within(target, -1, input.size(-1) if input.dim() else 1)
+    elif labels.size and input.size() == target.size():
         _check_labels(labels, input.size(-1) if input.dim() else 1)
     return _multilabel_margin_loss(input, target, enum)
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
@@ -89,7 +90,10 @@ def with_axis(array: Any) -> Any:
 def first_outside(index: Tensor, low: int, high: int) -> int | None:
     """The first element of an index outside ``[low, high)``; None if there is none, or the elements are unknown."""
     values = elements(index._value())
-    if values is None or not values.size:
+    if values is None:
+        expect_within(index, low, high)
+        return None
+    if not values.size:
         return None
     if all_below(values, high) if not low else np.min(values) >= low and np.max(values) < high:
         return None

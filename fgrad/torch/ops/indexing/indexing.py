@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.output_strides import of_index
 from fgrad.mutable.operation.overlap import check_apart, deprecated
@@ -232,6 +233,7 @@ def _check_bounds(index: Tensor, axis: int, size: int) -> bool:
     """Raise PyTorch's error for an index beyond an axis; return whether some may be negative."""
     values = elements(index._value())
     if values is None:
+        expect_within(index, -size, size)
         return True
     if not values.size or all_below(values, size):
         return False

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -103,6 +104,7 @@ def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, ax
 def _check(lengths: Tensor, data: Tensor, axis: int) -> None:
     values = elements(lengths._value())
     if values is None:
+        expect(lambda: (lengths >= 0) & (lengths.sum(-1, keepdim=True) == data._type.shape[axis]))
         return
     if not lengths._type.numel:
         raise RuntimeError(

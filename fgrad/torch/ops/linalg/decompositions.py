@@ -9,6 +9,7 @@ from jax import lax, numpy as jnp
 import fgrad
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
@@ -297,7 +298,9 @@ def eig(A: Array) -> Any:
     Source: `torch.linalg.eig <https://docs.pytorch.org/docs/stable/generated/torch.linalg.eig.html>`_.
     """
     values = elements(A._value())
-    if values is not None and not np.isfinite(values).all():
+    if values is None:
+        expect(A.isfinite)
+    elif not np.isfinite(values).all():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     return return_types.linalg_eig(apply(_linalg_eig.operation, (A,)))
 

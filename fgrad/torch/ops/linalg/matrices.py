@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.table.kinds import check_kinds
@@ -114,6 +115,8 @@ def transposed(x: Any) -> Any:
 def first_failure(info: Tensor) -> tuple[str, int] | None:
     """The first failure in a batch of factorisations: its position for the error, and its code; None if none failed."""
     codes = elements(info._value())
+    if codes is None:
+        expect(lambda: info == 0)
     if codes is None or not codes.any():
         return None
     if not codes.ndim:
@@ -129,6 +132,8 @@ def check_converged(function: str, matrices: Tensor, values: Tensor, what: str) 
     which only eigenvalues raise.
     """
     found, given = elements(values._value()), elements(matrices._value())
+    if found is None or given is None:
+        expect(lambda: ~values.isnan())
     if found is None or given is None or not np.isnan(found).any():
         return
     failed = np.isnan(found).reshape(*matrices._type.shape[:-2], -1).any(-1)

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
@@ -110,6 +111,8 @@ def normal(
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
         return (values + (means[0] if means else np.asarray(fixed_mean, dtype))).astype(dtype)
 
+    if isinstance(std, Tensor):
+        expect(lambda: ~(std < 0))
     return _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
 
 
@@ -142,6 +145,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
             raise TypeError(no_match("bernoulli", types, _BERNOULLI_SIGNATURES))
         return resized(out, type.shape).bernoulli_(input, generator=generator)
     if p is None:
+        expect(lambda: (input >= 0) & (input <= 1))
         value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
         return _sampled(_BERNOULLI_OF, (input,), value)
     if isinstance(p, Tensor):

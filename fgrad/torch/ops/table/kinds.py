@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jax import lax, numpy as jnp
 
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, is_half
 from fgrad.mutable.values.evaluation import elements
@@ -33,6 +34,8 @@ def check_divisor(dividend: Any, divisor: Any) -> None:
         return
     if isinstance(divisor, Tensor):
         known = elements(divisor._value())
+        if known is None:
+            expect(lambda: divisor != 0)
         if known is None or known.all():
             return
     elif divisor:
