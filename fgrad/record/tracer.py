@@ -28,6 +28,8 @@ class Tracer(JaxTracer[Any]):
     """A value being recorded; it behaves as a ``jax.Array`` of its shape and dtype."""
 
     __slots__ = ("number",)
+    #: libraries that serve several array packages read there whose array it is
+    __module__ = JaxTracer.__module__
     _trace: Any
     aval: ShapedArray
     number: int
