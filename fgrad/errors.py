@@ -598,3 +598,10 @@ CONCRETIZATIONS = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
+
+
+def for_want_of_numbers(error: BaseException | None) -> bool:
+    """Whether an error is one of ``CONCRETIZATIONS``, or was raised because of one."""
+    while error is not None and not isinstance(error, CONCRETIZATIONS):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -377,7 +377,9 @@ def vjp_rule(
     in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
         return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
-    except errors.CONCRETIZATIONS:
+    except Exception as error:
+        if not errors.for_want_of_numbers(error):
+            raise
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
         static = [None if value is None else _static_key(value) for value in values]
         key = (thunk_key(bwd, types), trees[1], *static, None if live is None else tuple(live))

@@ -54,9 +54,7 @@ _IN_BODY: tuple[Hashable, Deferred] = (None, Deferred(None, lambda: None))
 
 def _concrete_value(value: Any) -> Any:
     """A known value without the tracers around it."""
-    while isinstance(value, JaxTracer):
-        value = value.to_concrete_value()
-    return value
+    return value.to_concrete_value() if isinstance(value, JaxTracer) else value
 
 
 def _carries(value: Any) -> bool:
@@ -78,10 +76,8 @@ def _fails_on_types(rule: Deferred) -> bool:
     """Whether a rule cannot be recorded on types alone."""
     try:
         rule()
-    except errors.CONCRETIZATIONS:
-        return True
-    except Exception:  # it is raised again, with the user's line, where the rule is needed
-        pass
+    except Exception as error:  # another one is raised again, with the user's line, where the rule is needed
+        return errors.for_want_of_numbers(error)
     return False
 
 
@@ -139,7 +135,9 @@ class _RuleOnValues:
                     on_types = staged() if live is None else staged.of(tuple(live))
                     _needs_numbers.enter(self.key, False)
                     return on_types
-                except errors.CONCRETIZATIONS:
+                except Exception as error:
+                    if not errors.for_want_of_numbers(error):
+                        raise
                     _needs_numbers.enter(self.key, True)
             return self.make(*self.graph(rule, live), live)
 
@@ -153,7 +151,9 @@ class _RuleOnValues:
         own = Deferred(("own", self.key), staged)
         try:
             graph, outs = self.graph(own, None)
-        except errors.CONCRETIZATIONS:
+        except Exception as error:
+            if not errors.for_want_of_numbers(error):
+                raise
             return staged  # it needs the numbers of ``others``: forward mode will call it, reverse mode refuses
         rule_of_branch = self.make(graph, outs, None)
         if not any(node.op.params.get("rule") == own for node in graph.nodes):

@@ -28,6 +28,8 @@ class Tracer(JaxTracer[Any]):
     """A value being recorded; it behaves as a ``jax.Array`` of its shape and dtype."""
 
     __slots__ = ("number",)
+    #: libraries that serve several array packages read there whose array it is
+    __module__ = JaxTracer.__module__
     _trace: Any
     aval: ShapedArray
     number: int
@@ -39,18 +41,21 @@ class Tracer(JaxTracer[Any]):
     # -- concrete on demand --------------------------------------------------------------------------------
 
     def to_concrete_value(self) -> Any:
-        """The value, computed now, or None if only its type is known."""
+        """The value without the tracers around it, computed now, or None if only its type is known."""
         if not self._trace.open:
             raise refusals.leaked(self)
-        return self._trace.concrete(self.number)
+        value = self._trace.concrete(self.number)
+        return value.to_concrete_value() if isinstance(value, JaxTracer) else value
+
+    def _innermost(self) -> "Tracer":
+        """The last tracer around the value."""
+        value = self._trace.concrete(self.number)
+        return value._innermost() if type(value) is Tracer else self
 
     def _value(self, what: str) -> Any:
-        value, unknown = self.to_concrete_value(), self
-        while isinstance(value, JaxTracer):
-            unknown = value if type(value) is Tracer else unknown
-            value = value.to_concrete_value()
+        value = self.to_concrete_value()
         if value is None:
-            raise refusals.not_concrete(unknown, what)
+            raise refusals.not_concrete(self._innermost(), what)
         return value
 
     def _free_value(self, what: str) -> Any:
@@ -108,8 +113,6 @@ class Tracer(JaxTracer[Any]):
             value = self.to_concrete_value()
         except Exception:
             value = None
-        while isinstance(value, JaxTracer):
-            value = value.to_concrete_value()
         kind = self.aval.str_short()
         return f"Traced<{kind}>" if value is None else f"Traced<{kind}>({np.asarray(value)})"
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import concrete_or_error
 
 import fgrad
 from fgrad import errors
@@ -384,3 +385,41 @@ def test_a_rule_that_differentiates_its_own_call_is_refused_at_once():
 
     with pytest.raises(RecursionError, match="the very call"):
         fgrad.grad(f)(1.0)
+
+
+def number_of(x):
+    """Numbers out of sight of JAX, as a library takes them whose error for traced values is its own."""
+    try:
+        return np.array(concrete_or_error(None, x))
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        raise ValueError("not under jit") from None
+
+
+def numpy_vjp(library):
+    @library.custom_vjp
+    def f(x):
+        return jnp.asarray(np.sin(number_of(x)))
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * jnp.asarray(np.cos(number_of(x))),))
+    return f
+
+
+def numpy_jvp(library):
+    @library.custom_jvp
+    def f(x):
+        return jnp.asarray(np.sin(number_of(x)))
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * np.cos(number_of(*primals))))
+    return f
+
+
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize("maker", [numpy_vjp, numpy_jvp])
+def test_rules_that_compute_outside_of_jax(maker, library):
+    gradients = [
+        api.value_and_grad(lambda x: 2 * f(3 * x))(0.5) for api, f in ((fgrad, maker(library)), (jax, maker(jax)))
+    ]
+    np.testing.assert_allclose(*gradients, rtol=1e-6)
+    f = maker(library)
+    closed_over = fgrad.grad(lambda x: x * f(jnp.float32(number_of(x))))(0.5)
+    np.testing.assert_allclose(closed_over, np.sin(0.5), rtol=1e-6)

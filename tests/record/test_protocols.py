@@ -521,3 +521,9 @@ def test_other_libraries_are_asked():
     seen = []
     fgrad.grad(lambda x: seen.extend([np.add(x, Other()), np.concatenate([x, Other()])]) or jnp.sum(x))(X)
     assert seen == ["other", "other"]
+
+
+def test_libraries_that_read_the_module_of_a_class_take_a_tracer_for_an_array_of_jax():
+    seen = []
+    fgrad.grad(lambda x: seen.append(type(x)) or x)(1.0)
+    assert seen[0].__module__.partition(".")[0] == "jax"

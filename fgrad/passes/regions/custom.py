@@ -51,8 +51,8 @@ def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local
         raise errors.closed_over("custom_jvp", op.params["label"])
     try:
         rule = op.params["rule"].of(live[k:])
-    except errors.CONCRETIZATIONS:
-        if not numbers or op.params["rule"].function is None:
+    except Exception as error:
+        if not (errors.for_want_of_numbers(error) and numbers and op.params["rule"].function is not None):
             raise
         return _called(op, live, op.params["rule"])
     builder = PushforwardBuilder(op, live)
@@ -133,8 +133,10 @@ def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
         return everything
     try:
         local = _jvp_tangents(op, needs, False)
-    except errors.CONCRETIZATIONS:  # of a rule that branches on tangents, which is an error only where they are needed
-        return everything
+    except Exception as error:
+        if not errors.for_want_of_numbers(error):
+            raise
+        return everything  # a rule that branches on tangents, which is an error only where they are needed
     return results_moved(op, local)
 
 
