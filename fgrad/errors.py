@@ -591,17 +591,3 @@ def _lengthen(error: Exception, where: str) -> None:
 
 #: the errors that refuse a derivative, to which the passes add the line of the operation
 REFUSALS = (MissingRuleError, UndefinedDerivativeError, ReverseWhileError, RuleTypeError, NotLinearError)
-
-#: the errors raised when the number behind a traced value is needed, for any kind of tracer
-CONCRETIZATIONS = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-)
-
-
-def for_want_of_numbers(error: BaseException | None) -> bool:
-    """Whether an error is one of ``CONCRETIZATIONS``, or was raised because of one."""
-    while error is not None and not isinstance(error, CONCRETIZATIONS):
-        error = error.__cause__ or error.__context__
-    return error is not None

@@ -534,3 +534,18 @@ def bind_remat(
     return primitive("remat2").bind(
         *args, jaxpr=jaxpr.jaxpr, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
     )
+
+
+#: the errors raised when the number behind a traced value is needed, for any kind of tracer
+CONCRETIZATIONS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+def for_want_of_numbers(error: BaseException | None) -> bool:
+    """Whether an error is one of ``CONCRETIZATIONS``, or was raised because of one."""
+    while error is not None and not isinstance(error, CONCRETIZATIONS):
+        error = error.__cause__ or error.__context__
+    return error is not None

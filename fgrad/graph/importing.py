@@ -34,6 +34,7 @@ from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
     closed_parts,
+    for_want_of_numbers,
     is_effectful,
     is_literal,
     name_of,
@@ -378,7 +379,7 @@ def vjp_rule(
     try:
         return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
     except Exception as error:
-        if not errors.for_want_of_numbers(error):
+        if not for_want_of_numbers(error):
             raise
         wanted = [i for i, t in enumerate(types) if is_inexact(t)]
         static = [None if value is None else _static_key(value) for value in values]

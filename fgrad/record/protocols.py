@@ -16,7 +16,7 @@ import jax.scipy.special
 import numpy as np
 from jax import tree_util
 
-from fgrad import errors
+from fgrad.jaxcore import CONCRETIZATIONS
 from fgrad.record import refusals
 from fgrad.record.templates import apply, apply_pair
 from fgrad.record.tracer import Tracer
@@ -244,7 +244,7 @@ def _on_numbers(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], n
         if type(x) is Tracer:
             try:
                 leaves[i] = np.asarray(x)
-            except errors.CONCRETIZATIONS:
+            except CONCRETIZATIONS:
                 raise refusals.numpy_function(x, name, refused.why, refused.instead) from None
     args, kwargs = tree_util.tree_unflatten(tree, leaves)
     return function(*args, **kwargs)

@@ -25,7 +25,16 @@ from fgrad.graph.references import THREADED
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
 from fgrad.graph.silent import without_prints
 from fgrad.graph.source import RawSource, Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_concrete, is_evaluating, set_trace, typeof
+from fgrad.jaxcore import (
+    ShapedArray,
+    Tracer as JaxTracer,
+    current_trace,
+    for_want_of_numbers,
+    is_concrete,
+    is_evaluating,
+    set_trace,
+    typeof,
+)
 from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
@@ -77,7 +86,7 @@ def _fails_on_types(rule: Deferred) -> bool:
     try:
         rule()
     except Exception as error:  # another one is raised again, with the user's line, where the rule is needed
-        return errors.for_want_of_numbers(error)
+        return for_want_of_numbers(error)
     return False
 
 
@@ -136,7 +145,7 @@ class _RuleOnValues:
                     _needs_numbers.enter(self.key, False)
                     return on_types
                 except Exception as error:
-                    if not errors.for_want_of_numbers(error):
+                    if not for_want_of_numbers(error):
                         raise
                     _needs_numbers.enter(self.key, True)
             return self.make(*self.graph(rule, live), live)
@@ -152,7 +161,7 @@ class _RuleOnValues:
         try:
             graph, outs = self.graph(own, None)
         except Exception as error:
-            if not errors.for_want_of_numbers(error):
+            if not for_want_of_numbers(error):
                 raise
             return staged  # it needs the numbers of ``others``: forward mode will call it, reverse mode refuses
         rule_of_branch = self.make(graph, outs, None)

@@ -16,7 +16,7 @@ from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
 from fgrad.graph.linear_regions import no_forward_mode, only_transposed
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
-from fgrad.jaxcore import ShapedArray
+from fgrad.jaxcore import ShapedArray, for_want_of_numbers
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import of_integers
 from fgrad.passes.linearity import dependent_on
@@ -52,7 +52,7 @@ def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local
     try:
         rule = op.params["rule"].of(live[k:])
     except Exception as error:
-        if not (errors.for_want_of_numbers(error) and numbers and op.params["rule"].function is not None):
+        if not (for_want_of_numbers(error) and numbers and op.params["rule"].function is not None):
             raise
         return _called(op, live, op.params["rule"])
     builder = PushforwardBuilder(op, live)
@@ -134,7 +134,7 @@ def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
     try:
         local = _jvp_tangents(op, needs, False)
     except Exception as error:
-        if not errors.for_want_of_numbers(error):
+        if not for_want_of_numbers(error):
             raise
         return everything  # a rule that branches on tangents, which is an error only where they are needed
     return results_moved(op, local)
