@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.rules.arithmetic import filled, zeros
 from fgrad.rules.kinds import Linear, Zero, define
 
 # ---- one input, every entry kept
@@ -82,8 +83,8 @@ def _pad(ct: Any, x: Any, value: Any, *, padding_config: Any, **_: Any) -> Any:
     unpadded = lax.pad(ct, _zero(ct), tuple((-lo, -hi, 0) for lo, hi in zip(low, high, strict=True)))
     kept = lax.slice(unpadded, (0,) * len(low), unpadded.shape, tuple(i + 1 for i in interior))
     # A mask, since the difference of two sums would lose digits, and all of them where a cotangent is infinite.
-    inside = lax.pad(lax.full(x.shape, True), np.zeros((), bool), padding_config)
-    padding = lax.select(inside, lax.full(ct.shape, 0, ct.dtype), ct)
+    inside = lax.pad(filled(x, True, bool), np.zeros((), bool), padding_config)
+    padding = lax.select(inside, zeros(ct), ct)
     return kept, lax.reduce_sum(padding, tuple(range(len(low))))
 
 
