@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import explicit_sharding
 from fgrad.rules.arithmetic import filled, zeros
 from fgrad.rules.kinds import Linear, Zero, define
 
@@ -52,7 +54,10 @@ define("broadcast_in_dim", Linear(_broadcast_in_dim))
 def _tile(ct: Any, x: Any, *, reps: Any, **_: Any) -> Any:
     # Entry i of an axis of length n went to i, i + n, i + 2 n, ...
     split = tuple(size for pair in zip(reps, x.shape, strict=True) for size in pair)
-    return (lax.reduce_sum(lax.reshape(ct, split), tuple(range(0, len(split), 2))),)
+    sharding = explicit_sharding(typeof(x))
+    if sharding is not None:
+        sharding = sharding.update(spec=[axes for each in sharding.spec for axes in (None, each)])
+    return (lax.reduce_sum(lax.reshape(ct, split, out_sharding=sharding), tuple(range(0, len(split), 2))),)
 
 
 define("tile", Linear(_tile))

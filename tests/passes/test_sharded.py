@@ -218,6 +218,7 @@ EXPLICIT = {
     "loop": lambda x: lax.scan(lambda c, w: (jnp.tanh(c * w), c), x, jnp.ones(3))[1].sum(),
     "branch with a rule": lambda x: lax.cond(x.sum() > 0, _ruled, jnp.cos, x).sum(),
     "unused": lambda x: jnp.ones(3).sum(),
+    "tiled": lambda x: jnp.sin(jnp.tile(x, (1, 2))).sum(),
     "stopped": lambda x: (lax.stop_gradient(x) * 2).sum(),
     "product": lambda x: jnp.sin(x @ jnp.ones((8, 3))).sum(),
 }
