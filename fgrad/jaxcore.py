@@ -24,6 +24,7 @@ from jax.extend.core import (
     set_current_trace as set_trace,
     take_current_trace as take_trace,
 )
+from jax.sharding import AbstractMesh
 
 __all__ = [
     "HiPrim",
@@ -62,6 +63,7 @@ __all__ = [
     "remember_primitive",
     "scan_counts",
     "leave",
+    "mesh_around",
     "name_of",
     "restore_trace",
     "set_trace",
@@ -421,6 +423,12 @@ def closed_parts(jaxpr: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
 def without_consts(jaxpr: Any) -> Any:
     """A closed jaxpr without its constants, which become its leading inputs."""
     return jaxpr.with_consts(()) if hasattr(jaxpr, "with_consts") else jaxpr.jaxpr  # the former from JAX 0.12 on
+
+
+def mesh_around(equation: Any) -> AbstractMesh | None:
+    """The mesh in whose context an equation was traced."""
+    mesh = equation.ctx.cur_abstract_mesh
+    return None if mesh.empty else mesh
 
 
 def is_literal(atom: Any) -> bool:

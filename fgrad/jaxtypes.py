@@ -1,13 +1,15 @@
 """What the types of JAX's values say: whether they have tangents, which zeros these have, how they are sharded."""
 
+import contextlib
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.ref
 import numpy as np
 from jax import dtypes
-from jax.sharding import AxisType, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, get_abstract_mesh, use_abstract_mesh
 
 from fgrad.jaxcore import ShapedArray, tangent_dtype
 
@@ -61,6 +63,26 @@ def explicit_sharding(type: ShapedArray) -> NamedSharding | None:
     if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
         return None
     return sharding
+
+
+def mesh_of(types: Iterable[Any]) -> AbstractMesh | None:
+    """The mesh of the first of some types that has one."""
+    for type in types:
+        mesh = getattr(getattr(type, "sharding", None), "mesh", None)
+        if mesh is not None and not mesh.empty:
+            return mesh.abstract_mesh
+    return None
+
+
+def in_mesh(mesh: AbstractMesh | None) -> contextlib.AbstractContextManager[Any]:
+    """The context for operations on values with this mesh: JAX refuses them in that of another one.
+
+    Inside ``jax.sharding.auto_axes`` and ``explicit_axes`` the axes of the mesh have other types than around them.
+    """
+    current = get_abstract_mesh()
+    if mesh is None or current.empty or mesh == current or (mesh.are_all_axes_auto and current.are_all_axes_auto):
+        return contextlib.nullcontext()
+    return use_abstract_mesh(mesh)
 
 
 def symbolic_zero(type: ShapedArray) -> Any:

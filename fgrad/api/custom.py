@@ -280,7 +280,7 @@ def _types_of(args: tuple[Any, ...]) -> _Types:
 
 
 def _checked_cotangents(cts: Any, types: _Types, name: str) -> Any:
-    """The result of a backward rule, checked against the arguments; None stands for zeros, also of a subtree."""
+    """The result of a backward rule, checked against the arguments, of which it is a prefix; None is zero."""
     args = tree_util.tree_unflatten(types.tree, types.types)
     flattened(cts, "output", f"The bwd rule of {name!r}")
     if not isinstance(cts, tuple | list) or len(cts) != len(args):
@@ -291,14 +291,11 @@ def _checked_cotangents(cts: Any, types: _Types, name: str) -> Any:
     def fit(path: Any, value: Any, arg: Any) -> Any:
         if value is None:
             return None
-        where = "output" + tree_util.keystr(path)
-        if not isinstance(arg, ShapedArray):
-            raise errors.bad_custom_rule(
-                "bwd", name, where, f"the structure {tree_util.tree_structure(arg)}", _describe(value)
-            )
+        if not isinstance(arg, ShapedArray):  # as in JAX, the value is the cotangent of each leaf
+            return tree_util.tree_map_with_path(lambda rest, leaf: fit((*path, *rest), value, leaf), arg)
         if not is_inexact(arg):
             return None
-        return _fitting(value, arg, "bwd", name, where, cotangent_of)
+        return _fitting(value, arg, "bwd", name, "output" + tree_util.keystr(path), cotangent_of)
 
     try:
         return tree_util.tree_map_with_path(fit, tuple(cts), args, is_leaf=lambda x: x is None)

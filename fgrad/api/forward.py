@@ -29,7 +29,7 @@ from fgrad.api.references import jvp_of_references, linearize_of_references
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.source import boundary
 from fgrad.jaxcore import ShapedArray, typeof
-from fgrad.jaxtypes import is_inexact, zeros_of
+from fgrad.jaxtypes import is_inexact, strong, zeros_of
 from fgrad.passes import jvp as jvp_pass
 from fgrad.passes.partition import Halves, partition
 from fgrad.passes.simplify import simplify
@@ -203,7 +203,12 @@ class Pushforward:
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         flat_tangents = matching(tangents, self.in_tree, self.in_types, "tangents", "the primals given to linearize")
         outputs = run(self.graph, [*residuals, *[stripped(flat_tangents[i]) for i in self.wrt]])
-        leaves = [zero(t) if k is None else outputs[k] for k, t in zip(self.results, self.out_types, strict=True)]
+        # as in JAX, a strong tangent of a weak primal gives strong tangents: see ``Pullback``
+        weak = all(typeof(flat_tangents[i]).weak_type or not self.in_types[i].weak_type for i in self.wrt)
+        leaves = [
+            zero(t) if k is None else with_weakness(outputs[k], t if weak else strong(t))
+            for k, t in zip(self.results, self.out_types, strict=True)
+        ]
         return tree_util.tree_unflatten(self.out_tree, leaves)
 
     def __repr__(self) -> str:

@@ -14,16 +14,16 @@ from fgrad.graph.graph import Builder, Const, Graph, applied
 from fgrad.graph.importing import (
     custom_vjp_op,
     forward_of,
-    from_jaxpr,
     known_outputs,
     label_of,
+    staged,
     threaded,
     thunk_key,
 )
 from fgrad.graph.op import intern
 from fgrad.graph.references import THREADED, Threaded, as_token, from_token, token_type, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
-from fgrad.jaxcore import ShapedArray, primitive, with_x64_for
+from fgrad.jaxcore import ShapedArray, primitive
 from fgrad.jaxtypes import is_inexact, is_reference
 
 
@@ -118,7 +118,7 @@ class _Call:
             return [*cotangents.values(), *(as_token(jax.ref.freeze(reference)) for reference in held.values())]
 
         in_types = [plain(t).update(weak_type=t.weak_type) for t in (*saved, *cts, *unread)]
-        graph = from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types))
+        graph = staged(backward, in_types)
         return VjpRule(forward, graph, (*wrt, *range(len(self.types), len(self.types) + len(self.references))))
 
 

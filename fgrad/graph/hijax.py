@@ -16,7 +16,7 @@ from attrs import define
 from jax import tree_util
 
 from fgrad.graph.graph import Graph, applied
-from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, from_jaxpr
+from fgrad.graph.importing import IMPORTERS, custom_jvp_op, custom_vjp_op, staged
 from fgrad.graph.op import Op
 from fgrad.graph.regions import Deferred, DeferredByZeros, VjpRule, plain
 from fgrad.jaxcore import (
@@ -99,7 +99,7 @@ def _by_zeros(mode: str, prim: Any, rule: Callable[..., Any], call: Graph, types
 
 
 def _staged(function: Any, types: Sequence[ShapedArray]) -> Graph:
-    return from_jaxpr(jax.make_jaxpr(function)(*map(plain, types)))
+    return staged(function, list(map(plain, types)))
 
 
 def _called(prim: Any, *args: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax, tree_util
+from jax.sharding import AbstractMesh
 
 from fgrad import errors
 from fgrad.graph.bwd import BwdCall, residuals
@@ -37,6 +38,7 @@ from fgrad.jaxcore import (
     for_want_of_numbers,
     is_effectful,
     is_literal,
+    mesh_around,
     name_of,
     scan_counts,
     stored_outputs,
@@ -44,7 +46,7 @@ from fgrad.jaxcore import (
     with_x64_for,
     wrapped_function,
 )
-from fgrad.jaxtypes import is_inexact, is_reference
+from fgrad.jaxtypes import in_mesh, is_inexact, is_reference, mesh_of
 
 _graphs: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
 
@@ -69,7 +71,8 @@ def threaded(jaxpr: Any) -> Threaded:
 
 def staged(function: Callable[..., Any], types: Sequence[ShapedArray]) -> Graph:
     """The graph of a function of values of these types."""
-    return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
+    with in_mesh(mesh_of(types)):
+        return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
 
 
 def _convert(jaxpr: Any, references: bool) -> Threaded:
@@ -95,6 +98,7 @@ def _convert(jaxpr: Any, references: bool) -> Threaded:
             [v.aval for v in eqn.invars],
             [v.aval for v in eqn.outvars],
             is_effectful(eqn.effects),
+            mesh_around(eqn),
         )
         args = tuple([read(v) for v in eqn.invars])
         source = from_traceback(eqn.source_info.traceback, str(eqn.source_info.name_stack))
@@ -127,6 +131,7 @@ def import_equation(
     in_types: Sequence[ShapedArray],
     out_types: Sequence[ShapedArray] | None = None,
     effects: bool = False,
+    mesh: AbstractMesh | None = None,
 ) -> Op | Graph:
     """The operation for one JAX equation, or the graph to inline in its place."""
     importer = IMPORTERS.get(name_of(primitive))
@@ -134,7 +139,7 @@ def import_equation(
         return importer(params, in_types)
     if out_types is None:
         return intern(primitive, params, in_types)
-    return intern_typed(primitive, params, in_types, out_types, effects)
+    return intern_typed(primitive, params, in_types, out_types, effects, mesh)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -211,8 +216,8 @@ def _while_of_many(cond: Graph, body: Graph, nc: int, nb: int, in_types: Sequenc
 
     types = [plain(t) for t in in_types]
     params = {
-        "cond": from_jaxpr(jax.make_jaxpr(any_left)(*types[:nc], *types[nc + nb :])),
-        "body": from_jaxpr(jax.make_jaxpr(step)(*types)),
+        "cond": staged(any_left, [*types[:nc], *types[nc + nb :]]),
+        "body": staged(step, types),
         "cond_consts": nc,
         "body_consts": nc + nb,
     }
@@ -228,9 +233,10 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
 
     def rule(live: Sequence[bool] = tuple(map(is_inexact, types))) -> Graph:
         # the flags mark symbolic zeros: the tangents of integers and those that are not live
-        jaxpr, consts, zeros = thunk.call_wrapped(
-            *[not (is_live and is_inexact(t)) for t, is_live in zip(types, live, strict=True)]
-        )
+        with in_mesh(mesh_of(types)):
+            jaxpr, consts, zeros = thunk.call_wrapped(
+                *[not (is_live and is_inexact(t)) for t, is_live in zip(types, live, strict=True)]
+            )
         builder = Builder([*types, *(t for t in types if is_inexact(t))])
         lead = [builder.const(Const.of(c)) for c in consts]
         of_inexact = [is_live for t, is_live in zip(types, live, strict=True) if is_inexact(t)]
@@ -295,7 +301,8 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
 
     def rule(live: Sequence[bool] | None = None) -> VjpRule:
         perturbed = (True,) * len(types) if live is None else tuple(live[: len(types)])
-        jaxpr, consts, trees, write = forward(perturbed)
+        with in_mesh(mesh_of(types)):
+            jaxpr, consts, trees, write = forward(perturbed)
         builder = Builder(types)
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
@@ -377,7 +384,7 @@ def vjp_rule(
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
-        return VjpRule(forward, from_jaxpr(with_x64_for(in_types, jax.make_jaxpr(backward), *in_types)), tuple(wrt))
+        return VjpRule(forward, staged(backward, in_types), tuple(wrt))
     except Exception as error:
         if not for_want_of_numbers(error):
             raise

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.custom_batching
 import numpy as np
+from jax.sharding import AbstractMesh
 
 from fgrad.jaxcore import (
     Primitive,
@@ -34,10 +35,12 @@ from fgrad.jaxcore import (
     is_open_jaxpr,
     is_staging,
     name_of,
+    primitive,
     remember_primitive,
     typeof,
     when_mapped,
 )
+from fgrad.jaxtypes import explicit_sharding, in_mesh, mesh_of
 
 OP_LIMIT = 1 << 16
 
@@ -80,6 +83,7 @@ class Op:
         "in_types",
         "out_types",
         "effects",
+        "mesh",
         "derived",
         "__weakref__",
     )
@@ -92,6 +96,7 @@ class Op:
         in_types: tuple[ShapedArray, ...],
         out_types: tuple[ShapedArray, ...],
         effects: bool,
+        mesh: AbstractMesh | None = None,
     ):
         self.primitive: Any = primitive
         #: its name in rules, kernels and files
@@ -105,6 +110,8 @@ class Op:
         self.in_types: tuple[ShapedArray, ...] = in_types
         self.out_types: tuple[ShapedArray, ...] = out_types
         self.effects: bool = effects
+        #: that of its operands; if they have none, the one in whose context it was recorded
+        self.mesh: AbstractMesh | None = mesh
         #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
@@ -113,6 +120,12 @@ class Op:
 
     def bind(self, args: Sequence[Any]) -> Sequence[Any]:
         """Run the operation on values (arrays or tracers) under the current trace; always a sequence of results."""
+        if jax.sharding.get_abstract_mesh().empty:
+            return self._bind(args)
+        with in_mesh(self.mesh):
+            return self._bind(args)
+
+    def _bind(self, args: Sequence[Any]) -> Sequence[Any]:
         if isinstance(self.primitive, Region):
             return self.primitive.bind(self, args)
         if self.foreign:
@@ -254,9 +267,12 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
     """
     in_types = tuple(in_types)
     frozen = tuple([(name, freeze(params[name])) for name in sorted(params)]) if params else ()
-    mesh = jax.sharding.get_abstract_mesh()
-    # an output type that does not follow from inputs, or only from unplaced scalars, has the current mesh
-    key = (primitive, frozen, in_types) if mesh.empty else (primitive, frozen, in_types, mesh)
+    current, mesh = jax.sharding.get_abstract_mesh(), None
+    key: tuple[Any, ...] = (primitive, frozen, in_types)
+    if not current.empty:
+        # an output type that does not follow from inputs, or only from unplaced scalars, has the current mesh
+        mesh = mesh_of(in_types) or current
+        key = (*key, mesh)
     lines = _lines(params) if isinstance(primitive, Region) else ()
     entry = (key, lines) if lines else key
     op = _table.get(entry)
@@ -266,10 +282,18 @@ def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArra
         out_types: Any = tuple(primitive.infer(params, in_types))
         effects = primitive.has_effects(params)
     else:
-        out_types, effect_set = primitive.abstract_eval(*in_types, **params)
+        with in_mesh(mesh):
+            out_types, effect_set = primitive.abstract_eval(*in_types, **params)
         out_types = tuple(out_types) if primitive.multiple_results else (out_types,)
         effects = is_effectful(effect_set) or primitive.name in _EFFECTFUL
-    return enter(primitive, params, key, in_types, out_types, effects, entry)
+    return enter(primitive, params, key, in_types, out_types, effects, mesh, entry)
+
+
+def filling(type: ShapedArray, scalar: ShapedArray) -> Op:
+    """The operation that fills an array of a type with a scalar."""
+    params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": explicit_sharding(type)}
+    with in_mesh(mesh_of([type])):
+        return intern(primitive("broadcast_in_dim"), params, (scalar,))
 
 
 def _lines(params: dict[str, Any]) -> tuple[Any, ...]:
@@ -293,15 +317,16 @@ def intern_typed(
     in_types: Sequence[ShapedArray],
     out_types: Sequence[ShapedArray],
     effects: bool,
+    mesh: AbstractMesh | None = None,
 ) -> Op:
-    """``intern`` for an equation of a checked jaxpr, whose output types are known."""
+    """``intern`` for an equation of a checked jaxpr, whose output types are known, recorded in the context ``mesh``."""
     in_types = tuple(in_types)
     key: tuple[Any, ...] = (primitive, tuple([(name, freeze(params[name])) for name in sorted(params)]), in_types)
-    mesh = out_types[0].sharding.mesh if out_types and isinstance(out_types[0], ShapedArray) else None
-    if mesh is not None and not mesh.empty:
+    mesh = mesh_of(in_types) or mesh or mesh_of(out_types)
+    if mesh is not None:
         key = (*key, mesh)
     op = _table.get(key)
-    return op if op is not None else enter(primitive, params, key, in_types, tuple(out_types), effects)
+    return op if op is not None else enter(primitive, params, key, in_types, tuple(out_types), effects, mesh)
 
 
 def enter(
@@ -311,10 +336,11 @@ def enter(
     in_types: tuple[ShapedArray, ...],
     out_types: tuple[ShapedArray, ...],
     effects: bool,
+    mesh: AbstractMesh | None,
     entry: tuple[Any, ...] | None = None,
 ) -> Op:
     """Make an operation and add it to the table, under ``entry`` if that is not its key."""
-    op = Op(primitive, params, key, in_types, out_types, effects)
+    op = Op(primitive, params, key, in_types, out_types, effects, mesh)
     if isinstance(primitive, Primitive):
         remember_primitive(primitive)
     with _lock:

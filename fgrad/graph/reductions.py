@@ -13,10 +13,10 @@ import jax
 from jax import lax
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.graph.importing import IMPORTERS, from_jaxpr
+from fgrad.graph.importing import IMPORTERS, from_jaxpr, staged
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import plain
-from fgrad.jaxcore import ShapedArray, primitive, with_x64_for
+from fgrad.jaxcore import ShapedArray, primitive
 from fgrad.jaxtypes import is_inexact
 
 #: computations of two numbers that have reductions, with rules, of their own
@@ -41,7 +41,7 @@ def _reduce(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Gra
     def function(*args: Any) -> list[Any]:
         return _in_halves(computation, args, params["dimensions"])
 
-    return from_jaxpr(with_x64_for(types, lambda: jax.make_jaxpr(function)(*types)))
+    return staged(function, types)
 
 
 IMPORTERS["reduce"] = _reduce

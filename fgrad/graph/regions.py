@@ -57,8 +57,12 @@ class Scan(Region):
 
 
 def plain(type: ShapedArray) -> ShapedArray:
-    """The strong type of this shape and dtype, without a sharding that is not explicit, unless inside a shard_map."""
-    kept = varying_axes(type) or explicit_sharding(type)
+    """The strong type of this shape and dtype, without a sharding that says nothing: one on automatic axes only.
+
+    Inside a ``shard_map`` every sharding is kept, and so it is in ``auto_axes``, around which axes are explicit.
+    """
+    around = jax.sharding.get_abstract_mesh()
+    kept = varying_axes(type) or explicit_sharding(type) or not (around.empty or around.are_all_axes_auto)
     return strong(type) if kept else ShapedArray(type.shape, type.dtype)
 
 

@@ -17,10 +17,16 @@ from jax import lax
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Op, intern
+from fgrad.graph.op import Op, filling, intern
 from fgrad.graph.source import is_hidden
 from fgrad.jaxcore import ShapedArray, primitive
-from fgrad.jaxtypes import explicit_sharding, extended_rules, is_inexact, strong, varying_axes, zeros_of
+from fgrad.jaxtypes import (
+    extended_rules,
+    is_inexact,
+    strong,
+    varying_axes,
+    zeros_of,
+)
 from fgrad.passes.dependence import of_integers, rule_of
 from fgrad.record.stager import stage_closed
 from fgrad.rules.kinds import Bilinear, Elementwise, General, Linear, Rule, Undefined
@@ -119,8 +125,7 @@ def filled(builder: Builder, value: float, type: ShapedArray) -> int:
     """Emit a constant-filled array of a type."""
     number = builder.const(Const(np.full((), value, type.dtype), ShapedArray((), type.dtype)))
     if type.shape:
-        params = {"shape": type.shape, "broadcast_dimensions": (), "sharding": explicit_sharding(type)}
-        number = builder.emit(intern(primitive("broadcast_in_dim"), params, (builder.types[number],)), (number,))
+        number = builder.emit(filling(type, builder.types[number]), (number,))
     if axes := varying_axes(type):  # inside a shard_map
         vary = stage_closed(lambda x: [lax.pcast(x, axes, to="varying")], [builder.types[number]])
         (number,) = builder.splice(vary, [number])

@@ -15,10 +15,9 @@ import jax
 import numpy as np
 
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Op, intern
+from fgrad.graph.op import Op, filling, intern
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
-from fgrad.jaxtypes import explicit_sharding
 
 COMMUTATIVE = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 #: elementwise primitives that take a rank-0 operand together with a full one
@@ -86,11 +85,7 @@ class Simplifier(Builder):
         # a Python scalar keeps the type weak, if it has this dtype
         number = self.const(Const(scalar.item() if type.weak_type and typeof(scalar.item()) == kind else scalar, kind))
         if type.shape:
-            op = intern(
-                primitive("broadcast_in_dim"),
-                {"shape": type.shape, "broadcast_dimensions": (), "sharding": explicit_sharding(type)},
-                (self.type(number),),
-            )  # fmt: skip
+            op = filling(type, self.type(number))
             if op.out_types[0] != type:
                 raise _TypeChanged
             number = self.write(op, (number,), source)

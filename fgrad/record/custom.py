@@ -15,6 +15,7 @@ import numpy as np
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
 from fgrad.graph.op import Kept, Op
+from fgrad.graph.references import value_type
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
@@ -27,7 +28,7 @@ from fgrad.jaxcore import (
     stored_outputs,
     typeof,
 )
-from fgrad.jaxtypes import is_inexact, is_reference, symbolic_zero, zero_tangent
+from fgrad.jaxtypes import is_inexact, is_reference, symbolic_zero, zero_tangent, zeros_of
 
 
 class Recording(Protocol):
@@ -74,8 +75,9 @@ class Recording(Protocol):
 
 def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: bool) -> list[Any]:
     """Record a call of ``jax.custom_jvp``; JAX passes the flat function and the flat rule."""
+    references, args = _apart(args)
     types = [typeof(x) for x in args]
-    call, lifted = recording.inner(fun.call_wrapped, args, ())
+    call, lifted = recording.inner(_on_copies(recording, fun, references), args, ())
     inexact = [is_inexact(t) for t in types]
     tangent_types = [t for t, differentiable in zip(types, inexact, strict=True) if differentiable]
 
@@ -90,7 +92,10 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
             x if is_live or not symbolic_zeros else symbolic_zero(t)
             for x, t, is_live in zip(full, types, live, strict=True)
         ]
-        outs = reset_rule(jvp).call_wrapped(*flat[: len(types)], *tangents)
+        outs = reset_rule(jvp).call_wrapped(
+            *_with_references(references, flat[: len(types)]),
+            *_with_references({i: _tangent_of_reference(x, symbolic_zeros) for i, x in references.items()}, tangents),
+        )
         n = len(outs) // 2
         return [
             *outs[:n],
@@ -100,7 +105,7 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
     # if the body has a rule for reverse mode, this one may never run: NOTE [A function with both rules]
     both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
     make_rule = recording.staged_rule if both else recording.rule
-    key = rule_key(jvp, types)
+    key = (rule_key(jvp, types), *_key_of(references))
     deferred = make_rule(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
     reset_function(fun, jvp)
     every = [*lifted, *args]
@@ -118,21 +123,9 @@ def custom_vjp_call(
     symbolic_zeros: bool,
 ) -> list[Any]:
     """Record a call of ``jax.custom_vjp``; JAX passes the flat function and the flat rules."""
-    # references are part of the rule, which reads and writes them when it runs
-    references = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
-    count = len(args)
-
-    def with_references(references: Mapping[int, Any], values: Sequence[Any]) -> list[Any]:
-        rest = iter(values)
-        return [references[i] if i in references else next(rest) for i in range(count)]
-
-    args = [x for i, x in enumerate(args) if i not in references]
+    references, args = _apart(args)
     types = [typeof(x) for x in args]
-
-    def function(*xs: Any) -> Any:
-        return fun.call_wrapped(*with_references(recording.copied_references(references), xs))
-
-    call, lifted = recording.inner(function, args, ())
+    call, lifted = recording.inner(_on_copies(recording, fun, references), args, ())
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
@@ -141,7 +134,7 @@ def custom_vjp_call(
         return reset_rule(fwd).call_wrapped(
             *[
                 item
-                for i, x in enumerate(with_references(references, xs))
+                for i, x in enumerate(_with_references(references, xs))
                 for item in (x, i not in references and next(flags))
             ]
         )
@@ -154,7 +147,7 @@ def custom_vjp_call(
         label, write = _label(fun), stored_outputs(fwd)
         return vjp_rule(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references)
 
-    key = (rule_key(fwd, types), rule_key(bwd, types), *[(i, Kept(x)) for i, x in references.items()])
+    key = (rule_key(fwd, types), rule_key(bwd, types), *_key_of(references))
     if references:
         deferred = recording.rule_run_now(key, forward, args, make, symbolic_zeros)
     else:
@@ -163,6 +156,36 @@ def custom_vjp_call(
     inputs = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
     return recording.emit(op, inputs, here())
+
+
+# references are part of the rule, which reads and writes them when it runs
+
+
+def _apart(args: Sequence[Any]) -> tuple[dict[int, Any], list[Any]]:
+    """The references among the arguments, by position, and the other arguments."""
+    references = {i: x for i, x in enumerate(args) if is_reference(typeof(x))}
+    return references, [x for i, x in enumerate(args) if i not in references]
+
+
+def _with_references(references: Mapping[int, Any], values: Sequence[Any]) -> list[Any]:
+    """The arguments again."""
+    rest = iter(values)
+    return [references[i] if i in references else next(rest) for i in range(len(references) + len(values))]
+
+
+def _on_copies(recording: Recording, fun: Any, references: Mapping[int, Any]) -> Callable[..., Any]:
+    """The function without its rule, which writes copies of the references."""
+    return lambda *xs: fun.call_wrapped(*_with_references(recording.copied_references(references), xs))
+
+
+def _key_of(references: Mapping[int, Any]) -> list[Hashable]:
+    return [(i, Kept(x)) for i, x in references.items()]
+
+
+def _tangent_of_reference(reference: Any, symbolic_zeros: bool) -> Any:
+    """What a rule for forward mode gets for a reference: a new one that holds zeros."""
+    type = value_type(typeof(reference))
+    return symbolic_zero(type) if symbolic_zeros else jax.new_ref(zeros_of(type))
 
 
 def _instantiated(tangent: Any, out: Any) -> Any:

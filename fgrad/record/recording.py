@@ -365,13 +365,12 @@ class Recording(TakesGraphs):
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, *, symbolic_zeros: Any
     ) -> Any:
-        references = [x for x in args if is_reference(typeof(x))]
-        if not self.records(args) and not any(map(self.threads, references)):
-            return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
-        if references:
+        if any(self.threads(x) for x in args):
             return self._staged(
                 lambda *args: bind_custom_jvp(current_trace(), primitive, fun, jvp, args, symbolic_zeros), args
             )
+        if not self.records(args):
+            return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
         return custom_jvp_call(self, fun, jvp, args, symbolic_zeros)
 
     def process_custom_vjp_call(

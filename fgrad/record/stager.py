@@ -22,7 +22,7 @@ from fgrad.jaxcore import (
     typeof,
     with_x64_for,
 )
-from fgrad.jaxtypes import is_reference
+from fgrad.jaxtypes import in_mesh, is_reference, mesh_of
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recording import Recording, new_tracer
@@ -154,7 +154,8 @@ def _staged(
     stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
-        return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
+        with in_mesh(mesh_of(in_types)):
+            return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
     except Exception as error:
         explain(error)
         raise

@@ -27,7 +27,12 @@ def constant(value: float, like: Any) -> Any:
 
 def zeros(like: Any) -> Any:
     """Zeros of the shape and dtype of ``like``, which is not read."""
-    return lax.full_like(like, 0, sharding=explicit_sharding(typeof(like)))
+    return filled(like, 0)
+
+
+def filled(like: Any, value: Any, dtype: Any = None) -> Any:
+    """``value`` in the shape of ``like``, with its dtype if no other is given."""
+    return lax.full_like(like, value, dtype, sharding=explicit_sharding(typeof(like)))
 
 
 def sum_to(ct: Any, x: Any) -> Any:

@@ -28,6 +28,7 @@ from typing import Any
 
 from jax import dtypes, lax
 
+from fgrad.rules.arithmetic import zeros
 from fgrad.rules.kinds import Bilinear, define
 from fgrad.rules.products import permuted_sharding, with_dtype
 
@@ -64,7 +65,7 @@ def _sizes(x: Any, spec: Sequence[int]) -> list[int]:
 
 def _zeros(x: Any) -> Any:
     """The cotangent of ``x`` where no window fits: XLA refuses to convolve with an empty kernel."""
-    return lax.full(x.shape, 0, x.dtype)
+    return zeros(x)
 
 
 def _conv_lhs(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.rules.arithmetic import zeros
 from fgrad.rules.kinds import Linear, define
 
 
@@ -27,7 +28,7 @@ def _counts(x: Any, length: int, single: float, double: float) -> Any:
 
 def _fft_transpose(ct, x, *, fft_type, fft_lengths, **_):
     if ct.size == 0:
-        return (lax.full(x.shape, 0, x.dtype),)
+        return (zeros(x),)
     points = math.prod(fft_lengths)
     if fft_type == lax.FftType.RFFT:
         half = _counts(lax.conj(ct), fft_lengths[-1], points, points / 2)

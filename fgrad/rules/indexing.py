@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.rules.arithmetic import filled, zeros
 from fgrad.rules.kinds import General, Linear, Undefined, define
 
 # ---- one window, with clamped start indices
@@ -18,23 +19,19 @@ from fgrad.rules.kinds import General, Linear, Undefined, define
 
 
 def _dynamic_slice(ct: Any, x: Any, *starts: Any, **_: Any) -> Any:
-    return lax.dynamic_update_slice_p.bind(_zeros(x), ct, *starts), *(None for _ in starts)
+    return lax.dynamic_update_slice_p.bind(zeros(x), ct, *starts), *(None for _ in starts)
 
 
 define("dynamic_slice", Linear(_dynamic_slice, args=(0,)))
 
 
 def _dynamic_update_slice(ct: Any, x: Any, update: Any, *starts: Any, **_: Any) -> Any:
-    outside = lax.dynamic_update_slice_p.bind(ct, _zeros(update), *starts)
+    outside = lax.dynamic_update_slice_p.bind(ct, zeros(update), *starts)
     inside = lax.dynamic_slice_p.bind(ct, *starts, slice_sizes=update.shape)
     return outside, inside, *(None for _ in starts)
 
 
 define("dynamic_update_slice", Linear(_dynamic_update_slice, args=(0, 1)))
-
-
-def _zeros(x: Any) -> Any:
-    return lax.full_like(x, 0, x.dtype)
 
 
 # ---- many windows: gather
@@ -48,7 +45,7 @@ def _gather(ct: Any, out: Any, x: Any, indices: Any, *, dimension_numbers: Any, 
         operand_batching_dims=dimension_numbers.operand_batching_dims,
         scatter_indices_batching_dims=dimension_numbers.start_indices_batching_dims,
     )
-    return lax.scatter_add(_zeros(x), indices, ct, dims, **_mode_params(**params)), None
+    return lax.scatter_add(zeros(x), indices, ct, dims, **_mode_params(**params)), None
 
 
 def _mode_params(*, mode: Any, indices_are_sorted: bool, unique_indices: bool, **_: Any) -> dict[str, Any]:
@@ -103,16 +100,16 @@ def _scatter(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: An
     # in parallel, their sum, which is the transpose, then needs to know that they may not be
     read = _at(ct, indices, updates, **{**params, "unique_indices": False})
     if mode_params["unique_indices"]:
-        return lax.scatter(ct, indices, _zeros(updates), dims, **mode_params), None, read
+        return lax.scatter(ct, indices, zeros(updates), dims, **mode_params), None, read
     # Of several updates of an element the last one stays, and only it gets the cotangent.  Scattering the
     # numbers 1, 2, ... of the updates in the same way tells which one that is (as in JAX).
     windows = tuple(1 if d in dims.update_window_dims else size for d, size in enumerate(updates.shape))
     numbers = lax.add(lax.reshape(lax.iota("uint32", prod(windows)), windows), np.uint32(1))
     numbers = lax.broadcast_in_dim(numbers, updates.shape, tuple(range(len(windows))))
-    last = lax.scatter(lax.full(x.shape, 0, "uint32"), indices, numbers, dims, **mode_params)
-    untouched = lax.select(lax.eq(last, np.uint32(0)), ct, _zeros(x))
+    last = lax.scatter(filled(x, 0, "uint32"), indices, numbers, dims, **mode_params)
+    untouched = lax.select(lax.eq(last, np.uint32(0)), ct, zeros(x))
     stayed = lax.eq(numbers, _at(last, indices, updates, **params))
-    return untouched, None, lax.select(stayed, read, _zeros(updates))
+    return untouched, None, lax.select(stayed, read, zeros(updates))
 
 
 # Not Linear because of scatter_apply, and because forward mode must use the updates that stayed.
@@ -121,7 +118,7 @@ define("scatter", General(vjp=_scatter))
 
 def _scatter_mul(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
     dims, mode_params = params["dimension_numbers"], _mode_params(**params)
-    factor = lax.scatter_mul(lax.full(x.shape, 1, x.dtype), indices, updates, dims, **mode_params)
+    factor = lax.scatter_mul(filled(x, 1), indices, updates, dims, **mode_params)
     slope = _at(lax.mul(ct, x), indices, updates, **params)
     if not mode_params["unique_indices"]:
         slope = lax.mul(slope, _product_of_others(x, indices, updates, **params))
@@ -184,7 +181,7 @@ def _scatter_extremum(ct: Any, out: Any, x: Any, indices: Any, updates: Any, **p
     # None attains an extremum that is nan.
     share = lax.div(ct, lax.convert_element_type(lax.max(count, np.int32(1)), ct.dtype))
     read = _at(share, indices, updates, **params)
-    return lax.select(kept, share, _zeros(x)), None, lax.select(attained, read, _zeros(updates))
+    return lax.select(kept, share, zeros(x)), None, lax.select(attained, read, zeros(updates))
 
 
 define("scatter-min scatter-max", General(vjp=_scatter_extremum))

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.jaxcore import typeof
+from fgrad.jaxtypes import explicit_sharding
+from fgrad.rules.arithmetic import filled, zeros
 from fgrad.rules.kinds import Linear, Zero, define
 
 # ---- one input, every entry kept
@@ -51,7 +54,10 @@ define("broadcast_in_dim", Linear(_broadcast_in_dim))
 def _tile(ct: Any, x: Any, *, reps: Any, **_: Any) -> Any:
     # Entry i of an axis of length n went to i, i + n, i + 2 n, ...
     split = tuple(size for pair in zip(reps, x.shape, strict=True) for size in pair)
-    return (lax.reduce_sum(lax.reshape(ct, split), tuple(range(0, len(split), 2))),)
+    sharding = explicit_sharding(typeof(x))
+    if sharding is not None:
+        sharding = sharding.update(spec=[axes for each in sharding.spec for axes in (None, each)])
+    return (lax.reduce_sum(lax.reshape(ct, split, out_sharding=sharding), tuple(range(0, len(split), 2))),)
 
 
 define("tile", Linear(_tile))
@@ -82,8 +88,8 @@ def _pad(ct: Any, x: Any, value: Any, *, padding_config: Any, **_: Any) -> Any:
     unpadded = lax.pad(ct, _zero(ct), tuple((-lo, -hi, 0) for lo, hi in zip(low, high, strict=True)))
     kept = lax.slice(unpadded, (0,) * len(low), unpadded.shape, tuple(i + 1 for i in interior))
     # A mask, since the difference of two sums would lose digits, and all of them where a cotangent is infinite.
-    inside = lax.pad(lax.full(x.shape, True), np.zeros((), bool), padding_config)
-    padding = lax.select(inside, lax.full(ct.shape, 0, ct.dtype), ct)
+    inside = lax.pad(filled(x, True, bool), np.zeros((), bool), padding_config)
+    padding = lax.select(inside, zeros(ct), ct)
     return kept, lax.reduce_sum(padding, tuple(range(len(low))))
 
 

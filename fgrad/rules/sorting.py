@@ -7,6 +7,7 @@ from typing import Any
 
 from jax import lax
 
+from fgrad.rules.arithmetic import zeros
 from fgrad.rules.kinds import General, define
 
 
@@ -36,7 +37,7 @@ def _put_back(ct: Any, chosen: Any, x: Any, axis: int) -> Any:
         scatter_indices_batching_dims=others,
     )
     return lax.scatter_add(
-        lax.full_like(x, 0), lax.expand_dims(chosen, (x.ndim,)), ct, numbers, unique_indices=True,
+        zeros(x), lax.expand_dims(chosen, (x.ndim,)), ct, numbers, unique_indices=True,
         mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
     )  # fmt: skip
 

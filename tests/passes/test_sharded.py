@@ -218,6 +218,7 @@ EXPLICIT = {
     "loop": lambda x: lax.scan(lambda c, w: (jnp.tanh(c * w), c), x, jnp.ones(3))[1].sum(),
     "branch with a rule": lambda x: lax.cond(x.sum() > 0, _ruled, jnp.cos, x).sum(),
     "unused": lambda x: jnp.ones(3).sum(),
+    "tiled": lambda x: jnp.sin(jnp.tile(x, (1, 2))).sum(),
     "stopped": lambda x: (lax.stop_gradient(x) * 2).sum(),
     "product": lambda x: jnp.sin(x @ jnp.ones((8, 3))).sum(),
 }
@@ -233,3 +234,31 @@ def test_explicit_shardings(name, around):
         assert jax.typeof(found) == jax.typeof(expected)
         assert found.sharding.is_equivalent_to(expected.sharding, 2)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+#: functions whose axes have another type than those around them
+OTHER_AXES = {
+    "elementwise": lambda x: jnp.sin(x) * x.sum(),
+    "zeros and ones": lambda x: jnp.where(x > 3, jax.nn.relu(x), 0.0) * jnp.ones((8, 8)),
+    "loop": lambda x: lax.scan(lambda c, _: (_ruled(c) * 2, c.sum()), x, None, length=3)[0],
+    "branch": lambda x: lax.cond(x.sum() > 0, _ruled, jnp.cos, x),
+    "block": jax.checkpoint(lambda x: jnp.sin(x * 2) * x.sum()),
+    "padded": lambda x: jnp.pad(x, ((0, 0), (1, 1)))[:, 1:9] * x,
+    "gradient": lambda x: fgrad.grad(lambda x: (jnp.sin(x) * x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit], ids=["plain", "jax.jit"])
+@pytest.mark.parametrize("outside", [jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto], ids=str)
+@pytest.mark.parametrize("name", OTHER_AXES)
+def test_auto_and_explicit_axes(name, outside, around):
+    mesh = jax.make_mesh((4,), ("i",), axis_types=(outside,), devices=jax.devices()[:4])
+    if outside == jax.sharding.AxisType.Explicit:
+        f = jax.sharding.auto_axes(OTHER_AXES[name], axes="i", out_sharding=P("i"))
+    else:
+        f = jax.sharding.explicit_axes(OTHER_AXES[name], axes="i", in_sharding=P("i"))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(jnp.arange(64.0).reshape(8, 8) / 9, P("i"))
+        expected, found = (around(library.grad(lambda x: f(x).sum()))(x) for library in (jax, fgrad))
+        assert jax.typeof(found) == jax.typeof(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

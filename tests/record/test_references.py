@@ -855,8 +855,29 @@ def test_a_rule_for_forward_mode_counts_in_integers():
     same(fgrad.make_graph(counted)(1.5)(1.5), counted(1.5))
 
 
-def test_a_rule_for_forward_mode_writes_into_a_reference_from_outside():
-    outside = jax.new_ref(0.0)
-    with pytest.raises(errors.UndefinedDerivativeError, match="make the reference inside of the function"):
-        fgrad.grad(lambda x: forward_ruled(False)(outside, x))(1.5)
-    assert outside[...] == 0
+@pytest.mark.parametrize("how", ["jvp", "grad", "jit"])
+def test_a_rule_for_forward_mode_writes_into_a_reference_from_outside(how):
+    @jax.custom_jvp
+    def f(ref, x):
+        ref[...] += 2.0 * x
+        return 3.0 * x
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (ref, x), (_, dx) = primals, tangents
+        ref[...] += 20.0 * x
+        return 3.0 * x, 5.0 * dx
+
+    def run(library):
+        outside = jax.new_ref(0.0)
+
+        def g(x):
+            return f(outside, x) * x
+
+        if how == "jvp":
+            return library.jvp(g, (1.5,), (2.0,)), outside[...]
+        if how == "jit":
+            return jax.jit(library.grad(g))(1.5), outside[...]
+        return library.grad(g)(1.5), outside[...]
+
+    same(run(fgrad), run(jax), weak=False)
