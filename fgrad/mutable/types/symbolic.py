@@ -2,8 +2,9 @@
 
 NOTE [Symbolic numbers]
 A compiled ``step(i)`` should not need a program for each ``i``.  So once a number among the arguments has had two
-values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int`` or a ``float``
-(``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do nothing with it behind our back:
+values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int``, a ``float`` or a
+``numpy.float64`` (``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do nothing with
+it behind our back:
 
 - Arithmetic with other numbers is recorded, and done again by Python at each call: its results are symbolic, too.
 - An operation on tensors that gets one, or a view that begins at one, takes it as an input of the program.
@@ -231,6 +232,9 @@ class SymbolicNumber:
 
     __slots__ = ("_numbers", "_index", "_value")
 
+    #: NumPy's numbers leave arithmetic with one to it
+    __array_priority__ = 1000
+
     def __init__(self, numbers: SymbolicNumbers, index: int, value: Any):
         self._numbers: SymbolicNumbers = numbers
         self._index: int = index
@@ -303,6 +307,15 @@ class SymbolicFloat(SymbolicNumber):
     __slots__ = ()
 
 
+class SymbolicNumPyFloat(SymbolicFloat):
+    """A symbolic ``numpy.float64``, which operations take as the ``float`` of its ``item()``."""
+
+    __slots__ = ()
+
+    def item(self) -> Any:
+        return self._numbers.apply(float, self)
+
+
 def plain(x: Any) -> Any:
     """The present value of a number, which a program must not depend on."""
     return x._value if isinstance(x, SymbolicNumber) else x
@@ -331,10 +344,14 @@ def place(x: Any) -> Any:
     return (id(x._numbers), x._index) if isinstance(x, SymbolicNumber) else x
 
 
-_CLASSES: dict[type, type[SymbolicNumber]] = {int: SymbolicInteger, float: SymbolicFloat}
+_CLASSES: dict[type, type[SymbolicNumber]] = {
+    int: SymbolicInteger,
+    float: SymbolicFloat,
+    np.float64: SymbolicNumPyFloat,
+}
 #: the classes of numbers that may be symbolic
 SYMBOLIC = frozenset(_CLASSES)
-_OPERANDS = (bool, int, float)
+_OPERANDS = (bool, int, float, np.float64)
 _SIGNS: dict[Any, str] = {}
 _ONE_TO_ONE = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pos)
 
@@ -357,6 +374,11 @@ def _comparison(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _truth(function: Callable[..., Any]) -> Callable[..., bool]:
+    """A comparison, whose outcome is Python's also if the numbers are NumPy's."""
+    return lambda one, other: bool(function(one, other))
+
+
 def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda self: self._numbers.apply(function, self)
 
@@ -370,7 +392,7 @@ for _name, _sign in {
     setattr(SymbolicNumber, f"__{_name}__", _arithmetic(_function, False))
     setattr(SymbolicNumber, f"__r{_name}__", _arithmetic(_function, True))
 for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
-    _function = getattr(operator, _name)
+    _function = _truth(getattr(operator, _name))
     _SIGNS[_function] = _sign
     setattr(SymbolicNumber, f"__{_name}__", _comparison(_function))
 for _name in ("neg", "pos", "abs", "invert"):
