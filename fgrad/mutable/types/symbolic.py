@@ -2,9 +2,9 @@
 
 NOTE [Symbolic numbers]
 A compiled ``step(i)`` should not need a program for each ``i``.  So once a number among the arguments has had two
-values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int``, a ``float`` or a
-``numpy.float64`` (``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do nothing with
-it behind our back:
+values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int``, a ``float`` or one of
+NumPy's of 64 bits (``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do
+nothing with it behind our back:
 
 - Arithmetic with other numbers is recorded, and done again by Python at each call: its results are symbolic, too.
 - An operation on tensors that gets one, or a view that begins at one, takes it as an input of the program.
@@ -301,6 +301,15 @@ class SymbolicInteger(SymbolicNumber):
         return self._concrete()
 
 
+class SymbolicNumPyInteger(SymbolicInteger):
+    """A symbolic ``numpy.int64``, which operations take as the ``int`` of its ``item()``."""
+
+    __slots__ = ()
+
+    def item(self) -> Any:
+        return self._numbers.apply(int, self)
+
+
 class SymbolicFloat(SymbolicNumber):
     """A symbolic ``float``."""
 
@@ -348,10 +357,11 @@ _CLASSES: dict[type, type[SymbolicNumber]] = {
     int: SymbolicInteger,
     float: SymbolicFloat,
     np.float64: SymbolicNumPyFloat,
+    np.int64: SymbolicNumPyInteger,
 }
 #: the classes of numbers that may be symbolic
 SYMBOLIC = frozenset(_CLASSES)
-_OPERANDS = (bool, int, float, np.float64)
+_OPERANDS = (bool, int, float, np.float64, np.int64)
 _SIGNS: dict[Any, str] = {}
 _ONE_TO_ONE = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pos)
 

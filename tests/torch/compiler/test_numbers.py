@@ -101,6 +101,17 @@ def mixed(lam):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", sorted({*INPUTS, *VALUES} - {"an attribute"}))
+def test_integers_of_numpy(name):
+    """An element of ``np.random.permutation`` is an input where it is an operand, an index or the start of a slice."""
+    function = (INPUTS | VALUES)[name]
+    compiled = torch.compile(function)
+    for i in np.array([2, 5, 3, 9, 1, 4, 7, 2, 5, 8]):
+        assert str(compiled(i)) == str(function(i)), i
+    if name in INPUTS and name != "narrow and select":
+        assert compiled._compiled.recorded == 2
+
+
 #: functions of NumPy's double, by how many recordings of theirs serve all of its values
 DOUBLES = {
     "mixed": (mixed, 2),
