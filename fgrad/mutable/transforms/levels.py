@@ -12,7 +12,7 @@ tensors made before it are captured by the differentiated function, and may not 
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -146,6 +146,12 @@ def is_mapped(value: Any, level: MapLevel) -> bool:
     while value.__class__ is Batched and value.level > level.number:
         value = value.array
     return value.__class__ is Batched and value.level == level.number
+
+
+def mapped_at(operands: Iterable[Any]) -> MapLevel | None:
+    """The innermost level at which one of the tensors among operands is mapped."""
+    values = [x._value() for x in operands if isinstance(x, Tensor)]
+    return next((level for level in reversed(modes.maps) if any(is_mapped(x, level) for x in values)), None)
 
 
 def _swapped(value: Any) -> Any:

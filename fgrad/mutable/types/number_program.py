@@ -169,10 +169,17 @@ ARITHMETIC: dict[Any, str] = {
     operator.mod: "%", operator.pow: "**", operator.and_: "&", operator.or_: "|", operator.xor: "^",
     operator.lshift: "<<", operator.rshift: ">>",
 }  # fmt: skip
-COMPARISONS: dict[Any, str] = {
-    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
-}  # fmt: skip
-_SIGNS: dict[Any, str] = {**ARITHMETIC, **COMPARISONS}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def _truth(function: Callable[..., Any]) -> Callable[..., bool]:
+    """A comparison, whose outcome is Python's also if the numbers are NumPy's."""
+    return lambda one, other: bool(function(one, other))
+
+
+#: comparisons of two numbers, by their names
+OUTCOMES: dict[str, Callable[..., bool]] = {name: _truth(getattr(operator, name)) for name in _COMPARISONS}
+_SIGNS: dict[Any, str] = ARITHMETIC | {OUTCOMES[name]: sign for name, sign in _COMPARISONS.items()}
 _ONE_TO_ONE = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.pos)
 #: the functions that have a result of the same class for all numbers of some classes
 _TOTAL = (operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs)

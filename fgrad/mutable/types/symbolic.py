@@ -2,8 +2,9 @@
 
 NOTE [Symbolic numbers]
 A compiled ``step(i)`` should not need a program for each ``i``.  So once a number among the arguments has had two
-values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int`` or a ``float``
-(``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do nothing with it behind our back:
+values, the function is recorded with a *symbolic* number in its place.  It looks like an ``int``, a ``float`` or one of
+NumPy's of 64 bits (``isinstance`` and ``__class__`` say so), but it is of another class, so Python can do
+nothing with it behind our back:
 
 - Arithmetic with other numbers is recorded, and done again by Python at each call: its results are symbolic, too.
 - An operation on tensors that gets one, or a view that begins at one, takes it as an input of the program.
@@ -33,7 +34,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
-from fgrad.mutable.types.number_program import ARITHMETIC, COMPARISONS, Late, NumberProgram, Step, number_of
+from fgrad.mutable.types.number_program import ARITHMETIC, OUTCOMES, Late, NumberProgram, Step, number_of
 from fgrad.seam import RawSource, here
 
 
@@ -91,7 +92,7 @@ class SymbolicNumbers:
         values = [plain(x) for x in operands]
         if any(isinstance(x, Late) for x in values):
             if function is operator.truediv and not isinstance(values[1], Late) and operands[1] is not values[1]:
-                self.outcome(operator.ne, operands[1], 0)  # then there is a quotient
+                self.outcome(OUTCOMES["ne"], operands[1], 0)  # then there is a quotient
             sample = _on_samples(function, values)
             if sample.__class__ not in _CLASSES:
                 self._ask_for(operands)
@@ -205,6 +206,9 @@ class SymbolicNumber:
     __slots__ = ("_numbers", "_index")
     _kind: type
 
+    #: NumPy's numbers leave arithmetic with one to it
+    __array_priority__ = 1000
+
     def __init__(self, numbers: SymbolicNumbers, index: int):
         self._numbers: SymbolicNumbers = numbers
         self._index: int = index
@@ -276,11 +280,31 @@ class SymbolicInteger(SymbolicNumber):
         return self._concrete()
 
 
+class SymbolicNumPyInteger(SymbolicInteger):
+    """A symbolic ``numpy.int64``, which operations take as the ``int`` of its ``item()``."""
+
+    __slots__ = ()
+    _kind = np.int64
+
+    def item(self) -> Any:
+        return self._numbers.apply(int, self)
+
+
 class SymbolicFloat(SymbolicNumber):
     """A symbolic ``float``."""
 
     __slots__ = ()
     _kind = float
+
+
+class SymbolicNumPyFloat(SymbolicFloat):
+    """A symbolic ``numpy.float64``, which operations take as the ``float`` of its ``item()``."""
+
+    __slots__ = ()
+    _kind = np.float64
+
+    def item(self) -> Any:
+        return self._numbers.apply(float, self)
 
 
 def plain(x: Any) -> Any:
@@ -319,10 +343,15 @@ def place(x: Any) -> Any:
     return (id(x._numbers), x._index) if isinstance(x, SymbolicNumber) else x
 
 
-_CLASSES: dict[type, type[SymbolicNumber]] = {int: SymbolicInteger, float: SymbolicFloat}
+_CLASSES: dict[type, type[SymbolicNumber]] = {
+    int: SymbolicInteger,
+    float: SymbolicFloat,
+    np.float64: SymbolicNumPyFloat,
+    np.int64: SymbolicNumPyInteger,
+}
 #: the classes of numbers that may be symbolic
 SYMBOLIC = frozenset(_CLASSES)
-_OPERANDS = (bool, int, float)
+_OPERANDS = (bool, int, float, np.float64, np.int64)
 #: stands for all late numbers; no zero, and in the domains of most functions
 _SAMPLE = 1
 #: the expected outcomes of tests of late numbers
@@ -355,8 +384,8 @@ for _function in ARITHMETIC:
     _name = _function.__name__.strip("_")
     setattr(SymbolicNumber, f"__{_name}__", _arithmetic(_function, False))
     setattr(SymbolicNumber, f"__r{_name}__", _arithmetic(_function, True))
-for _function in COMPARISONS:
-    setattr(SymbolicNumber, f"__{_function.__name__}__", _comparison(_function))
+for _name, _function in OUTCOMES.items():
+    setattr(SymbolicNumber, f"__{_name}__", _comparison(_function))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(SymbolicNumber, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("floor", "ceil", "trunc"):

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.levels import MapLevel, below, cross_in, cross_out, is_mapped
+from fgrad.mutable.transforms.levels import MapLevel, below, cross_in, cross_out, is_mapped, mapped_at
 from fgrad.torch import ops
 from fgrad.torch.autograd.function_node import Rules, call
 from fgrad.torch.trees import flatten, spread, unflatten
@@ -42,7 +42,7 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod. {_PAGE}"
         )
-    level = _mapped_at(args)
+    level = mapped_at(flatten(args)[0])
     if level is None:
         return call(cls, args, kwargs)
     overridden = cls.vmap is not Rules.vmap
@@ -62,15 +62,6 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if modes.transforms.index(level) == len(modes.transforms) - 1:
         return _on_batches(cls, level, args)
     return call(cls, args, kwargs, lambda *given: _on_batches(cls, level, given))
-
-
-def _mapped_at(args: tuple[Any, ...]) -> MapLevel | None:
-    """The innermost level at which an argument is mapped."""
-    tensors = [x for x in flatten(args)[0] if isinstance(x, Tensor)]
-    for level in reversed(modes.maps):
-        if any(is_mapped(x._value(), level) for x in tensors):
-            return level
-    return None
 
 
 def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:

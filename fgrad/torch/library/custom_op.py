@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fgrad.mutable.context.modes import modes, no_grad
-from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.seam import here
 from fgrad.torch import ops
 from fgrad.torch.autograd.function import Function, FunctionMeta
 from fgrad.torch.library.schema import Schema, schema_of
 from fgrad.torch.library.written import read_schema
+from fgrad.torch.ops.examples import warn_of_examples
 
 #: the operators by name
 OPERATORS: dict[str, "CustomOpDef"] = {}
@@ -310,12 +310,7 @@ def _one_by_one(definition: CustomOpDef) -> Callable[..., Any]:
         return value if dim is None else value.select(dim, i)
 
     def rule(info: Any, in_dims: Any, *args: Any, **keywords: Any) -> tuple[Any, Any]:
-        warn(
-            "There is a performance drop because we have not yet implemented the batching rule for "
-            f"{definition._qualname}. Please file us an issue on GitHub so that we can prioritize its implementation.",
-            UserWarning,
-        )
-
+        warn_of_examples(definition._qualname)
         results = [
             definition(*[example(x, d, i) for x, d in zip(args, in_dims, strict=True)], **keywords)
             for i in range(info.batch_size)

@@ -5,6 +5,7 @@ import gc
 import math
 import operator
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -91,6 +92,47 @@ def test_numbers_of_several_classes(name):
     function = compiled._torchdynamo_orig_callable
     for i in (1, 2, 3.5, True, 2, 1.0, 4, False, 2.5):
         assert str(compiled(i)) == str(function(i)), i
+
+
+def mixed(lam):
+    scale = 2 if 0.0 <= lam <= 1.0 else 1
+    return lam * DATA + (1 - lam) * DATA.sin() * scale + DATA.clamp(max=lam) + np.float64(2.0) * lam + torch.lerp(
+        DATA, -DATA, abs(lam)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*INPUTS, *VALUES} - {"an attribute"}))
+def test_integers_of_numpy(name):
+    """An element of ``np.random.permutation`` is an input where it is an operand, an index or the start of a slice."""
+    function = (INPUTS | VALUES)[name]
+    compiled = torch.compile(function)
+    for i in np.array([2, 5, 3, 9, 1, 4, 7, 2, 5, 8]):
+        assert str(compiled(i)) == str(function(i)), i
+    if name in INPUTS and name != "narrow and select":
+        assert compiled._compiled.recorded == 2
+
+
+#: functions of NumPy's double, by how many recordings of theirs serve all of its values
+DOUBLES = {
+    "mixed": (mixed, 2),
+    "its type": (lambda t: (torch.tensor(t), torch.as_tensor(t), t, t * 2, t.item(), t.dtype), None),
+    "its class": (lambda t: DATA * t if isinstance(t, np.floating) and isinstance(t, float) else DATA, 2),
+    "NumPy": (lambda t: (DATA * np.sin(t), np.round(t, 1), np.array([t, 1.0])), None),
+    "a branch": (lambda t: DATA * t if t > 0.5 else DATA - t, None),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_doubles_of_numpy(name):
+    """What ``np.random.beta`` gives, as in mixup, is an input like a ``float``, and of its own type."""
+    function, recorded = DOUBLES[name]
+    compiled = torch.compile(function)
+    for t in np.random.default_rng(0).random(10):
+        (found, wanted) = ([x] if isinstance(x, torch.Tensor) else x for x in (compiled(t), function(t)))
+        assert [type(x) for x in found] == [type(x) for x in wanted]
+        for x, y in zip(found, wanted, strict=True):
+            assert str(x) == str(y) if not isinstance(x, torch.Tensor) else x.dtype == y.dtype and torch.allclose(x, y)
+    assert recorded in (None, compiled._compiled.recorded)
 
 
 def test_zeros_with_a_sign_and_infinities():

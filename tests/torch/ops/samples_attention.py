@@ -15,6 +15,8 @@ SOFTMAX: list[Sample] = [
     Sample(_F + "softmax", (normal(3, 4), 1)),
     Sample(_F + "softmax", (normal(3, 4),), label="implicit"),
     Sample(_F + "log_softmax", (normal(3, 4), -1)),
+    Sample("_safe_softmax", (normal(3, 4), -1)),
+    Sample("_safe_softmax", (np.where(np.arange(12).reshape(3, 4) < 4, -np.inf, normal(3, 4)), 1), label="masked"),
     Sample(_F + "softmin", (normal(2, 3, 4),), label="implicit"),
     Sample(_F + "softmin", (normal(3, 4), 0)),
     Sample(_F + "gumbel_softmax", (normal(3, 4),), seeded=True),

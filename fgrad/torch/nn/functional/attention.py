@@ -14,24 +14,11 @@ from fgrad.mutable.types.dtypes import bool_, float32, is_half
 from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.nn.functional.dropout import drop
+from fgrad.torch.ops.reductions.softmax import safe_weights
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.scalars import cpp_name
-
-
-def _safe_weights(scores: Any, axis: int) -> Any:
-    """The softmax, and zeros where every score is minus infinity."""
-    highest = jnp.max(scores, axis, keepdims=True)
-    none = highest == -jnp.inf
-    powers = jnp.exp(scores - jnp.where(none, 0, highest))
-    return powers / jnp.where(none, 1, powers.sum(axis, keepdims=True))
-
-
-@kernel("SafeSoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0", always_saved=("result",))
-@single
-def _safe_softmax(input: Array, dim: int) -> Any:
-    return _safe_weights(input, dim)
 
 
 def _flash_strides(operands: Any, shape: Ints) -> Ints | None:
@@ -60,7 +47,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
         scores = jnp.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
     if attn_mask is not None:
         scores = scores + attn_mask.astype(scores.dtype)
-    return jnp.einsum("bhqk,bhkd->bhqd", _safe_weights(scores, -1), value)
+    return jnp.einsum("bhqk,bhkd->bhqd", safe_weights(scores, -1), value)
 
 
 _FLASH = operation_of(_scaled_dot_product_flash_attention_for_cpu)
@@ -159,7 +146,7 @@ def scaled_dot_product_attention(
     scores = (query * (-root if factor < 0 else root)).matmul((key * root).transpose(-2, -1))
     if attn_mask is not None:
         scores = scores + attn_mask
-    weights = _safe_softmax(scores, scores.dim() - 1)
+    weights = ops._safe_softmax(scores, scores.dim() - 1)
     if dropout_p > 0:
         weights = drop(weights, dropout_p, True)
     return weights.matmul(value).to(dtype)

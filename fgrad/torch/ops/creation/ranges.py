@@ -14,6 +14,7 @@ from fgrad.mutable.values.capacity import LARGEST, check_storage
 from fgrad.mutable.write.copying import resized
 from fgrad.torch.ops.creation.making import tensor_from_array, wants_grad
 from fgrad.torch.ops.creation.spacing import complex_evenly_spaced, evenly_spaced, rounded, stepped
+from fgrad.torch.ops.examples import each_example
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.kinds import is_complex
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_number
@@ -167,6 +168,7 @@ def inclusive_range(
 
 
 @composite(method=False, dispatch=UNLISTED)
+@each_example()
 def linspace(
     start: Any,
     end: Any,
@@ -289,6 +291,7 @@ def _bounds(start: Any, end: Any, dtype: Dtype) -> tuple[Any, Any]:
 
 
 @composite(method=False, dispatch=UNLISTED)
+@each_example()
 def logspace(
     start: Any,
     end: Any,

@@ -139,7 +139,14 @@ def _bound(x: Any) -> int | None:
         return x
     if not hasattr(x, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
-    return operator.index(x)
+    return _as_integer(x)
+
+
+def _as_integer(x: Any) -> int:
+    """An integer of Python's; one of NumPy's may be symbolic, and so may its item."""
+    if x.__class__ is int:
+        return x
+    return x.item() if isinstance(x, np.integer) else operator.index(x)
 
 
 def _apply_basic(tensor: Tensor, index: Any, for_write: bool = False) -> tuple[Tensor, list[Tensor | None]]:
@@ -165,7 +172,7 @@ def _apply_basic(tensor: Tensor, index: Any, for_write: bool = False) -> tuple[T
     cursor = _Cursor(tensor, used)
     for position, x in enumerate(items):
         if _integer(x):
-            cursor.selected(x if x.__class__ is int else int(x), position)
+            cursor.selected(_as_integer(x), position)
         elif isinstance(x, slice):
             cursor.cut(x, index is x and not for_write)
         elif x is None:
@@ -196,7 +203,7 @@ def _axes_consumed(x: Any) -> int:
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
     if _integer(index) and self._type.shape:
-        return _selected(self, index if index.__class__ is int else int(index), 0)
+        return _selected(self, _as_integer(index), 0)
     if index.__class__ is slice and self._type.shape:
         return slice_axis(self, 0, *_bounds(index))
     if index.__class__ is tuple and set(map(type, index)) == {int} and len(index) <= len(self._type.shape):

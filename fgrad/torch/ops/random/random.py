@@ -19,7 +19,7 @@ from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.overlap import OVERLAP
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.transforms.levels import drawn
+from fgrad.mutable.transforms.levels import drawn, drawn_for, is_mapped
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.dtypes import get_default_dtype
@@ -28,7 +28,6 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values import device_of_value as placing
 from fgrad.mutable.values.capacity import check_room, check_storage, storage_size
 from fgrad.mutable.values.device_of_value import Absent
-from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.copying import resized
 from fgrad.mutable.write.inplace import apply_inplace, check_inplace, write
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
@@ -103,7 +102,7 @@ _GEOMETRIC = Distribution(_writer("geometric", "GeometricBackward0"), inversion.
 _RANDOM_BETWEEN = Distribution(_writer("random", "RandomBackward0"), integers.random_range)
 _RANDOM_BELOW = Distribution(_writer("random", "RandomBackward1"), integers.random_range)
 _RANDOM = Distribution(_writer("random", "RandomBackward2"), integers.random)
-_BERNOULLI_EACH = Distribution(_writer("bernoulli", "BernoulliBackward1", "p"), uniforms.bernoulli)
+_BERNOULLI_EACH = _writer("bernoulli", "BernoulliBackward1", "p")
 _BERNOULLI = Distribution(_writer("bernoulli", "BernoulliBackward2"), uniforms.bernoulli)
 
 
@@ -325,13 +324,18 @@ def numbers_for(
     tensor: Tensor, distribution: Distribution, parameters: tuple[Any, ...], generator: Generator | None
 ) -> Any:
     """Random numbers to be written to a tensor, drawn in the order of its memory."""
-    strides = None
-    if tensor._geometry is not None or tensor._storage.strides is not None or tensor._storage.home is not None:
-        geometry = tensor._geometry_of()
-        if overlaps(geometry.sizes, geometry.strides):
-            raise RuntimeError(OVERLAP)
-        strides = None if geometry.contiguous else geometry.strides
-    return _numbers(distribution, parameters, tensor._type, strides, tensor.device, generator)
+    return _numbers(distribution, parameters, tensor._type, _strides_of(tensor), tensor.device, generator)
+
+
+def _strides_of(tensor: Tensor) -> Ints | None:
+    """The strides of a tensor that is to be written, None for row-major: what is drawn once for all examples is."""
+    if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
+        return None
+    geometry = tensor._geometry_of()
+    if overlaps(geometry.sizes, geometry.strides):
+        raise RuntimeError(OVERLAP)
+    shared = any(level.randomness == "same" and is_mapped(tensor._storage.array, level) for level in modes.maps)
+    return None if geometry.contiguous or shared else geometry.strides
 
 
 def _write(
@@ -342,10 +346,16 @@ def _write(
     *operands: Tensor,
 ) -> Tensor:
     """Write random numbers to a tensor, and return it."""
-    operation = distribution.writer
+    return _written(
+        tensor, distribution.writer, lambda: numbers_for(tensor, distribution, parameters, generator), *operands
+    )
+
+
+def _written(tensor: Tensor, operation: Operation, draw: Callable[[], Any], *operands: Tensor) -> Tensor:
+    """Write to a tensor what is drawn after the checks, and return it."""
     tracked = modes.grad and any(is_tracked(x) for x in (tensor, *operands))
     check_inplace(tensor, tracked)
-    value = numbers_for(tensor, distribution, parameters, generator)
+    value = draw()
     if tracked or modes.dual_level >= 0:
         return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *operands))
     write(tensor, value, operation.name, None)
@@ -432,8 +442,19 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """
     if not isinstance(p, Tensor):
         return _write(self, _BERNOULLI, (float(p),), generator)
-    geometry = self._geometry_of()
-    probabilities = np.broadcast_to(concrete(p._value()), geometry.sizes)
-    if not geometry.contiguous:
-        probabilities = probabilities.transpose(memory_order(geometry.sizes, geometry.strides))
-    return _write(self, _BERNOULLI_EACH, (probabilities,), generator, p)
+    return _written(self, _BERNOULLI_EACH, lambda: _chosen(self, p, generator), p)
+
+
+def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
+    """Ones with the probability of each element of a tensor, drawn in the order of its memory."""
+    sizes, dtype, source = tensor._type.shape, tensor._type.dtype.numpy, source_of(generator)
+    strides = _strides_of(tensor)
+    order = range(len(sizes)) if strides is None else memory_order(sizes, strides)
+    chances = p.detach().expand(sizes).permute(*order)
+
+    def draw(chances: np.ndarray) -> np.ndarray:
+        batch = chances.ndim - len(sizes)
+        inverse = [*range(batch), *(batch + i for i in np.argsort(order))]
+        return uniforms.bernoulli(chances.shape, dtype, source, chances).transpose(inverse)
+
+    return placing.placed(drawn_for(draw, chances._value()), tensor.device)

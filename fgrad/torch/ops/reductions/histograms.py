@@ -12,6 +12,7 @@ from fgrad.torch import return_types
 from fgrad.torch.ops.creation.copying import elements
 from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
+from fgrad.torch.ops.examples import each_example
 from fgrad.torch.ops.table.kinds import check_kinds, check_wide
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -27,6 +28,7 @@ def _range_of(values: np.ndarray, low: float, high: float, function: str, margin
 
 
 @composite()
+@each_example("aten::histc")
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     """The number of elements in each of ``bins`` equal bins of a range; those outside are not counted.
 
@@ -63,6 +65,7 @@ _HISTOGRAMS = [
 
 
 @composite()
+@each_example("aten::histogram")
 def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """The number of elements in each bin, and the edges of the bins.
 

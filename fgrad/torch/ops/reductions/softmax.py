@@ -1,5 +1,6 @@
-"""``softmax`` and ``log_softmax``, whose backward reads only the result."""
+"""``softmax``, ``log_softmax`` and ``_safe_softmax``, whose backward reads only the result."""
 
+from collections.abc import Callable
 from typing import Any
 
 from jax import lax, numpy as jnp
@@ -39,14 +40,19 @@ def _softmax(input: Array, dim: int) -> Any:
         powers = lax.exp(_shifted(x, dim))
         return powers / total(powers, (dim,), keepdims=True)
 
+    return _ruled(forward, dim)(input)
+
+
+def _ruled(forward: Callable[[Any], Any], dim: int) -> Callable[[Any], Any]:
+    """A softmax with the derivative that reads only the result."""
+
     def pullback(ct: Any, out: Any) -> Any:
         if not out.ndim:
             return (ct - ct * out) * out
         product = ct * out
         return product - out * total(product, (dim,), keepdims=True)
 
-    ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
-    return ruled(input)
+    return fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
 
 
 @overload("log_softmax", "LogSoftmaxBackward0", backward_node="LogSoftmaxBackwardDataBackward0")
@@ -65,6 +71,20 @@ def _log_softmax(input: Array, dim: int) -> Any:
 
     ruled = fgrad.define_rule(lambda x: in_float(forward, x), vjp=lambda ct, out, x: (in_float(pullback, ct, out),))
     return ruled(input)
+
+
+def safe_weights(scores: Any, axis: int) -> Any:
+    """The softmax, and zeros where every score is minus infinity."""
+    highest = jnp.max(scores, axis, keepdims=True)
+    none = highest == -jnp.inf
+    powers = jnp.exp(scores - jnp.where(none, 0, highest))
+    return powers / jnp.where(none, 1, powers.sum(axis, keepdims=True))
+
+
+@overload("safe_softmax", "SafeSoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0")
+def _safely(input: Array, dim: int) -> Any:
+    dim = _checked(input, dim, "softmax")
+    return _ruled(lambda x: safe_weights(x, dim) if x.ndim else safe_weights(x[None], 0)[0], dim)(input)
 
 
 def _of_type(input: Tensor, dtype: Any) -> Tensor:
@@ -91,3 +111,9 @@ def log_softmax(input: Array, dim: int, dtype: Any = None) -> Tensor:
     Source: `torch.log_softmax <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html>`_.
     """
     return apply(_log_softmax.operation, (_of_type(input, dtype),), (dim,))
+
+
+@composite(method=False)
+def _safe_softmax(input: Array, dim: int, dtype: Any = None) -> Tensor:
+    """``softmax``, and zeros where every element is minus infinity."""
+    return apply(_safely.operation, (_of_type(input, dtype),), (dim,))

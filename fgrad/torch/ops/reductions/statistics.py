@@ -18,6 +18,7 @@ from fgrad.torch.ops.creation.copying import elements
 from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.creation.nondifferentiable import given_by, underived
 from fgrad.torch.ops.elementwise.complex_numbers import complex
+from fgrad.torch.ops.examples import each_example
 from fgrad.torch.ops.linalg.products import matmul
 from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, reduced_count, static_dims, sum
 from fgrad.torch.ops.table.kinds import check_kinds, kind
@@ -296,6 +297,7 @@ _BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
 
 
 @composite(out=NOT_TAKEN)
+@each_example("aten::bincount")
 def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 on occurs, or the sum of the weights of its occurrences.
 
