@@ -143,6 +143,7 @@ REFUSED = {
     "cholesky": (lambda i: torch.linalg.cholesky(torch.diag(i.float())), [1, 4], [1, -4]),
     "inv": (lambda i: torch.linalg.inv(torch.diag(i.float())), [1, 4], [1, 0]),
     "bernoulli": (lambda i: torch.bernoulli(i / 2), [2, 0], [3, 0]),
+    "bernoulli_": (lambda i: torch.zeros(2).bernoulli_(i / 2), [2, 0], [2, -1]),
     "normal": (lambda i: torch.normal(0.0, i * 0.0 + i.clamp(max=0)), [1, 0], [1, -1]),
     "a mapped index": (lambda i: torch.func.vmap(lambda k: ROWS.take(k))(i), [0, 3], [0, 12]),
 }

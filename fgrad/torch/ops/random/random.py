@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, is_contiguous, memory_order, overlaps
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.overlap import OVERLAP
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
@@ -447,6 +448,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
 def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
     """Ones with the probability of each element of a tensor, drawn in the order of its memory."""
+    expect(lambda: (p >= 0) & (p <= 1))
     sizes, dtype, source = tensor._type.shape, tensor._type.dtype.numpy, source_of(generator)
     strides = _strides_of(tensor)
     order = range(len(sizes)) if strides is None else memory_order(sizes, strides)
