@@ -269,10 +269,11 @@ class Capture:
         """Whether a tensor of one element is not zero: the usual case is recorded, if the caller can check it later."""
         if not self.may_expect:
             return bool(flag)
-        self.expected.append(flag != 0 if usual else flag == 0)
+        as_expected: Any = flag != 0 if usual else flag == 0
+        self.expected.append(as_expected)
         return usual
 
-    def expect(self, requirement: Callable[[], Tensor]) -> None:
+    def expect(self, requirement: Callable[[], Any]) -> None:
         """Take for granted that a tensor has no zeros, if the caller can check it later."""
         flag = flag_of(requirement, self.tape) if self.may_expect else None
         if flag is not None:

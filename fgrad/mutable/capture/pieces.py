@@ -167,7 +167,7 @@ class Pieces:
     def late_number(self, value: Any, kind: type) -> None:
         """None: a number that is asked for ends the piece."""
 
-    def expect(self, requirement: Callable[[], Tensor]) -> None:
+    def expect(self, requirement: Callable[[], Any]) -> None:
         """Check, when the piece has run, that a tensor has no zeros."""
         flag = flag_of(requirement, self.tape)
         if flag is not None:
@@ -250,7 +250,7 @@ class Pieces:
             tape.known.update(zip(numbers, values, strict=True))
             self.graphs.append(piece.graph)
         expected, self.expected = self.expected, []
-        failed = next((raw for flag, raw in expected if not tape.known[flag._value().number]), MISSING)
+        failed: Any = next((raw for flag, raw in expected if not tape.known[flag._value().number]), MISSING)
         self._store_arrays()
         tape.reset(live)
         if failed is not MISSING:

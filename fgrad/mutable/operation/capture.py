@@ -50,7 +50,7 @@ def usually(flag: Tensor, usual: bool) -> bool:
     return bool(flag) if modes.capturing is None else modes.capturing.usually(flag, usual)
 
 
-def expect(requirement: Callable[[], Tensor]) -> None:
+def expect(requirement: Callable[[], Any]) -> None:
     """Expect that a tensor has no zeros: what an operation requires of elements that nobody knows yet.
 
     If it has, a compiled call runs uncompiled, and the operation raises its error (NOTE [Expectations]).

@@ -182,6 +182,8 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     results = {number: effects.output(traced) for number, traced in step.capture.symbolic.results.items()}
     graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
     items = {output: f"item[{i}]" for i, output in enumerate(results.values())}
+    if expected is not None:
+        items[expected] = "what is required holds"
     out_names = tuple([items.get(i) or name for i, name in enumerate(out_names)])
     program = Program(Guards(), None, graph, names, out_names, effects, placement=placement)
     program.draws = step.capture.early_draws

@@ -37,7 +37,7 @@ def _one_by_one(
     if operator is not None:
         warn_of_examples(operator)
     mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
-    examples = []
+    examples, result_structure = [], structure
     with below(level):
         batches = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
         for i in range(level.size):

@@ -448,7 +448,6 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
 def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
     """Ones with the probability of each element of a tensor, drawn in the order of its memory."""
-    expect(lambda: (p >= 0) & (p <= 1))
     sizes, dtype, source = tensor._type.shape, tensor._type.dtype.numpy, source_of(generator)
     strides = _strides_of(tensor)
     order = range(len(sizes)) if strides is None else memory_order(sizes, strides)
@@ -459,4 +458,6 @@ def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
         inverse = [*range(batch), *(batch + i for i in np.argsort(order))]
         return uniforms.bernoulli(chances.shape, dtype, source, chances).transpose(inverse)
 
-    return placing.placed(drawn_for(draw, chances._value()), tensor.device)
+    drawn = drawn_for(draw, chances._value())
+    expect(lambda: (p >= 0) & (p <= 1))
+    return placing.placed(drawn, tensor.device)

@@ -111,9 +111,10 @@ def normal(
         values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
         return (values + (means[0] if means else np.asarray(fixed_mean, dtype))).astype(dtype)
 
+    drawn = drawn_for(draw, *[x._value() for x in operands])
     if isinstance(std, Tensor):
-        expect(lambda: ~(std < 0))
-    return _sampled(operation, operands, drawn_for(draw, *[x._value() for x in operands]))
+        expect(lambda: ~(std < 0))  # a draw that is made at once has raised its own error
+    return _sampled(operation, operands, drawn)
 
 
 def _normal_written(out: Tensor, mean: Any, std: Any, generator: Any) -> Tensor:
@@ -145,8 +146,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
             raise TypeError(no_match("bernoulli", types, _BERNOULLI_SIGNATURES))
         return resized(out, type.shape).bernoulli_(input, generator=generator)
     if p is None:
-        expect(lambda: (input >= 0) & (input <= 1))
         value = drawn_for(lambda chances: uniforms.bernoulli(chances.shape, dtype, source, chances), input._value())
+        expect(lambda: (input >= 0) & (input <= 1))
         return _sampled(_BERNOULLI_OF, (input,), value)
     if isinstance(p, Tensor):
         if p._type.shape or is_tracked(p):
