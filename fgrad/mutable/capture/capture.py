@@ -1,5 +1,7 @@
 """Capture: a function runs once on traced values; what it read and wrote become inputs and outputs of its graph.
 
+Longer than most files: it is the one object that operations, draws and numbers ask while a call is recorded.
+
 NOTE [Capture]
 Nothing in a tensor is really mutated: an operation on a tensor that holds a traced value points its storage to another
 traced value.  So a function that makes tensors, writes into views of them and calls ``backward`` is, run on traced

@@ -210,7 +210,7 @@ class Program:
     def _steady_call(
         self, others: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor], steady: Steady
     ) -> "SteadyCall":
-        kind = SteadyCall if steady.make_later is None else UnfinishedCall
+        kind = UnfinishedCall if steady.stores_later else SteadyCall
         return kind(self, others, numbers, arguments, steady)
 
     def run(self, call: "Call") -> Any:
@@ -390,8 +390,7 @@ class UnfinishedCall(SteadyCall):
 
     def _returned(self, rest: Sequence[Any], numbers: Sequence[Any]) -> Any:
         if self._finished is None:
-            assert self.steady.make_later is not None
-            self._finished = self.steady.make_later(self.tensors, rest, numbers)
+            self._finished = self.steady.make_result(self.tensors, rest, numbers)
         result, stores = self._finished
         deque(stores, 0)  # nothing interrupts this, and a second time nothing is left to store
         return result

@@ -86,12 +86,10 @@ class Steady:
         others = Scope({f"t{i}": tensor for i, tensor in enumerate(external.tensors) if i not in checked})
         after = [x for x in effects.entries if isinstance(x[2], NumberRef) and x[2].index in late]
         entries = [x for x in effects.entries if x not in after]
-        self.make_result: Callable[..., Any] = result_maker(effects, others, checked, gradients, execution.rest)
-        #: makes the result, and an iterator that stores what is known only now
-        self.make_later: Callable[..., Any] | None = None
-        if after or effects.additions:
-            later = later_stores(effects, after, guards, others)
-            self.make_later = result_maker(effects, others, checked, gradients, execution.rest, later)
+        later = later_stores(effects, after, guards, others) if after or effects.additions else None
+        #: whether it makes the result together with an iterator that stores what is known only then
+        self.stores_later: bool = later is not None
+        self.make_result: Callable[..., Any] = result_maker(effects, others, checked, gradients, execution.rest, later)
         self.stores: Callable[..., Sequence[Any]] | None = stores_maker(entries, guards) if entries else None
         self._entries = entries
         self._checked: list[Tensor] = []
