@@ -35,7 +35,7 @@ from fgrad.graph.regions import position
 from fgrad.graph.source import function_of
 from fgrad.jaxcore import Tracer
 from fgrad.run.blocks import Line, in_blocks
-from fgrad.run.kernels.kernel import SUPPORTED, Compute, Kernel, KernelOf, kernel
+from fgrad.run.kernels.kernel import HALVES, SUPPORTED, Compute, Kernel, KernelOf, kernel
 
 
 @frozen
@@ -87,7 +87,7 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
 def _is_supported(graph: Graph) -> bool:
     """Whether all values have types with kernels and are small enough, and no constant is a tracer."""
     # ``prod`` of the shape takes a fifth of the time of ``size``
-    supported = all(t.dtype in SUPPORTED and math.prod(t.shape) <= LARGEST for t in graph.types)
+    supported = all((t.dtype in SUPPORTED or t.dtype in HALVES) and math.prod(t.shape) <= LARGEST for t in graph.types)
     return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
 
 

@@ -10,7 +10,7 @@ from jax import lax
 
 import fgrad
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import typeof
+from fgrad.jaxcore import primitive, typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.interpreter import interpret
 from fgrad.run.kernels import elementwise
@@ -64,17 +64,17 @@ SPECIAL |= {name: np.array([0, 1, -1, 5, -7, 100, 127, -128]).astype(name) for n
 SPECIAL |= {"uint8": np.array([0, 1, 5, 128, 255], "uint8"), "bool": np.array([False, True])}
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right_arithmetic", "shift_right_logical")
 BINARY = {
     "f": ("add", "sub", "mul", "div", "rem", "max", "min", *COMPARISONS),
-    "i": ("add", "sub", "mul", "rem", "max", "min", *COMPARISONS, *BITS),
-    "u": ("add", "sub", "mul", "rem", "max", "min", *COMPARISONS, *BITS),
-    "b": (*COMPARISONS, *BITS),
+    "i": ("add", "sub", "mul", "div", "rem", "max", "min", *COMPARISONS, *BITS),
+    "u": ("add", "sub", "mul", "div", "rem", "max", "min", *COMPARISONS, *BITS),
+    "b": (*COMPARISONS, *BITS[:3]),
 }
 UNARY = {
     "f": ("neg", "abs", "sign", "floor", "ceil", "sqrt", "square", "is_finite"),
-    "i": ("neg", "abs", "sign", "square", "bitwise_not"),
-    "u": ("sign", "square", "bitwise_not"),
+    "i": ("neg", "abs", "sign", "square", "bitwise_not", "population_count"),
+    "u": ("sign", "square", "bitwise_not", "population_count"),
     "b": ("bitwise_not",),
 }
 
@@ -95,11 +95,74 @@ def test_arithmetic_of_special_values(dtype):
             assert_same_bits(getattr(lax, name), 10 * numbers.standard_normal(400).astype(dtype))
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "logistic", "log1p", "erf"])
-def test_functions_of_special_values(name):
+FUNCTIONS = (
+    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"),
+    *("tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "digamma", "rsqrt", "cbrt"),
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_special_values(name, dtype):
     function = getattr(lax, name)
-    assert_same_bits(function, SPECIAL["float32"])
-    assert_same_bits(function, np.geomspace(1e-8, 50, 600, dtype="float32"))
+    assert_same_bits(function, SPECIAL[dtype])
+    assert_same_bits(function, np.geomspace(1e-8, 50, 600, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *UNARY["f"], *BINARY["f"]])
+def test_halves(name, dtype):
+    """They are rounded once."""
+    function = getattr(lax, name)
+    numbers = np.random.default_rng(0).standard_normal(400).astype(jnp.dtype(dtype))
+    special = SPECIAL["float32"]
+    with np.errstate(all="ignore"):
+        special = special[(special == 0) | ~(np.abs(special) < 1e-37)].astype(numbers.dtype)
+    for x in (special, numbers):
+        graph, flat = graph_of(function, (x, x[::-1]) if name in BINARY["f"] else (x,))
+        assert kernel(graph.nodes[-1].op)
+        (mine,), (other,) = interpret(graph, flat, kernel_as_xla), evaluate(graph, flat)
+        assert mine.dtype == other.dtype
+        mine, other = [np.asarray(y, "float32") for y in (mine, other)]
+        np.testing.assert_allclose(mine, other, rtol=2 * float(jnp.finfo(dtype).eps), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers(dtype):
+    real, imag = np.random.default_rng(0).standard_normal((2, 2, 30))
+    x, y = (real + 1j * imag).astype(dtype)
+    for function in (lax.add, lax.sub, lax.mul, lax.div, lax.eq, lax.ne):
+        assert_same_bits(function, x, y)
+    for function in (lax.neg, lax.abs, lax.conj, lax.square, lax.real, lax.imag, jnp.sum, jnp.prod, jnp.cumsum):
+        assert_same_bits(function, x)
+    assert_same_bits(lax.complex, x.real, y.imag)
+    assert_same_bits(jnp.matmul, x.reshape(5, 6), y.reshape(6, 5))
+    assert_same_bits(lambda x, i, y: x.at[i].add(y).at[i[:3]].multiply(y[:3]), x, np.arange(30) % 7, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_scatters(dtype):
+    x, y = np.random.default_rng(0).integers(-9, 9, (2, 30)).astype(dtype)
+    i = np.arange(30) % 7
+    for name in ("add", "subtract", "multiply", "max", "min"):
+        assert_same_bits(lambda x, i, y, name=name: getattr(x.at[i], name)(y), x, i, y)
+
+
+@pytest.mark.parametrize("dtype", SPECIAL)
+def test_total_order(dtype):
+    """As a search and a sort by several keys compare."""
+    pairs = [x.ravel() for x in np.meshgrid(SPECIAL[dtype], SPECIAL[dtype])]
+    for name in ("lt_to", "le_to"):
+        assert_same_bits(lambda x, y, name=name: primitive(name).bind(x, y), *pairs)
+
+
+def test_bits_and_tiles():
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    assert_same_bits(lambda x: lax.bitcast_convert_type(x, "int32"), x)
+    assert_same_bits(lambda x: lax.bitcast_convert_type(x, "uint8"), x)
+    assert_same_bits(lambda x: jnp.tile(x, (2, 1, 3)), x)
+    assert_same_bits(lambda x: lax.cumlogsumexp(x, reverse=True), x)
+    assert_same_bits(lambda x: lax.reduce_xor(x, axes=(0,)), np.array([3, 5, 6]))
 
 
 def test_large_arrays_are_computed_in_parts(monkeypatch):

@@ -50,12 +50,12 @@ VALUES = {
 
 def test_what_is_not_elementwise_or_not_small_is_left():
     x = ShapedArray((4, 4), np.dtype("float32"))
-    assert numpy_program(stage_closed(lambda x: [lax.cumlogsumexp(x)], [x])) is None
+    assert numpy_program(stage_closed(lambda x: [lax.igamma(x, x)], [x])) is None
     assert numpy_program(stage_closed(lambda x: [x], [x])) is None
     large = ShapedArray((LARGEST + 1,), np.dtype("float32"))
     assert numpy_program(stage_closed(lambda x: [-x], [large])) is None
-    half = ShapedArray((4,), np.dtype("float16"))
-    assert numpy_program(stage_closed(lambda x: [-x], [half])) is None
+    tiny = ShapedArray((4,), np.dtype(jnp.float8_e5m2))
+    assert numpy_program(stage_closed(lambda x: [-x], [tiny])) is None
 
 
 @pytest.mark.parametrize("index", [-3, 0, 1, 2, 9])
@@ -103,7 +103,7 @@ def test_loops(length, reverse):
 
 def test_a_loop_that_numpy_cannot_run_is_left():
     x = ShapedArray((4,), np.dtype("float32"))
-    graph = stage_closed(lambda x: [lax.scan(lambda c, a: (lax.cumlogsumexp(c + a), a), x, x)[0]], [x])
+    graph = stage_closed(lambda x: [lax.scan(lambda c, a: (lax.igamma(c, a), a), x, x)[0]], [x])
     assert numpy_program(graph) is None
 
 
@@ -446,11 +446,6 @@ def test_real_numbers_as_integers(new: str):
     for old in ("float32", "float64"):
         assert_as_evaluated(*graph_of(lambda x: x.astype(new), [values.astype(old)]))
         assert_as_evaluated(*graph_of(lambda x: x.astype(new), [np.array([1.5, 2.5], old)]))
-
-
-def test_functions_that_xla_computes_better_are_left_to_it():
-    for function, dtype in ((jnp.sin, "float64"), (jnp.log, "float64"), (jax.lax.lgamma, "float32")):
-        assert numpy_program(graph_of(function, [np.ones(3, dtype)])[0]) is None
 
 
 def test_subnormal_numbers_are_kept():

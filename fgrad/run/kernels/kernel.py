@@ -11,16 +11,23 @@ NOTE [What NumPy costs more]
 A compiled program makes one pass over an array for all its operations, with several threads; NumPy makes one pass per
 operation with one thread, but has no overhead to start.  So each row says how much longer NumPy takes per element, as
 measured on two cores; matrix products, on which both take the same time, cost nothing extra.
+
+NOTE [Halves by way of singles]
+Numbers of 16 bits have no kernels of their own.  Operations that move them take them as they are; all others compute in
+single precision, and round the results, as PyTorch does.  A sum or a product of two of them is rounded correctly this
+way, since a single has more than twice their digits.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.deferred import Table
 from fgrad.graph.op import Op
+from fgrad.jaxcore import ShapedArray
 
 Compute = Callable[..., Any]
 
@@ -29,11 +36,17 @@ INTEGERS = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits
 BOOL = np.dtype(bool)
 REALS = FLOATS | INTEGERS
 ORDERED = REALS | {BOOL}
-#: the dtypes that have kernels at all: complex numbers are only moved
-SUPPORTED: frozenset[np.dtype[Any]] = ORDERED | {np.dtype("complex64"), np.dtype("complex128")}
+COMPLEX = frozenset(np.dtype(name) for name in ("complex64", "complex128"))
+NUMBERS = REALS | COMPLEX
+#: the dtypes that have kernels of their own
+SUPPORTED: frozenset[np.dtype[Any]] = ORDERED | COMPLEX
+#: those of 16 bits: see NOTE [Halves by way of singles]
+HALVES: frozenset[np.dtype[Any]] = frozenset({np.dtype(jnp.bfloat16), np.dtype("float16")})
+_SINGLE = np.dtype("float32")
 
-#: extra nanoseconds per element, see NOTE [What NumPy costs more]: views, arithmetic, movements, functions
-FREE, ARITHMETIC, MOVED, FUNCTION, SLOW_FUNCTION = 0.0, 0.08, 0.7, 1.5, 8.0
+#: extra nanoseconds per element, see NOTE [What NumPy costs more]: views, arithmetic, movements, functions, and
+#: conversions from and to halves
+FREE, ARITHMETIC, MOVED, FUNCTION, SLOW_FUNCTION, ROUNDED = 0.0, 0.08, 0.7, 1.5, 8.0, 2.5
 
 _TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
 
@@ -66,13 +79,59 @@ KernelOf = Entry
 TABLE: Table[Entry] = Table()
 
 
+@frozen
+class Moving:
+    """The entry of an operation that moves elements of any type, and keeps all their bits."""
+
+    entry: Entry
+
+    def __call__(self, op: Op) -> Kernel | None:
+        return self.entry(op)
+
+
 def kernel(op: Op) -> Kernel | None:
     """The kernel that keeps subnormal numbers, as PyTorch does."""
     if "kernel" not in op.derived:
-        entry = TABLE.get(op.name)
-        supported = not op.effects and all(t.dtype in SUPPORTED for t in (*op.in_types, *op.out_types))
-        op.derived["kernel"] = entry(op) if entry is not None and supported else None
+        op.derived["kernel"] = _kernel(op)
     return op.derived["kernel"]
+
+
+def _kernel(op: Op) -> Kernel | None:
+    entry = TABLE.get(op.name)
+    if entry is None or op.effects:
+        return None
+    dtypes = {t.dtype for t in (*op.in_types, *op.out_types)}
+    if dtypes <= SUPPORTED:
+        return entry(op)
+    if not dtypes <= SUPPORTED | HALVES:
+        return None
+    return (entry(op) if isinstance(entry, Moving) else None) or _by_singles(op, entry)
+
+
+def _by_singles(op: Op, entry: Entry) -> Kernel | None:
+    """An operation on halves, computed in single precision: see NOTE [Halves by way of singles]."""
+    in_types, out_types = [tuple(map(_in_singles, types)) for types in (op.in_types, op.out_types)]
+    row = entry(Op(op.primitive, op.params, op.key, in_types, out_types, op.effects, op.mesh))
+    if row is None:
+        return None
+    widened = [t.dtype in HALVES for t in op.in_types]
+    dtypes = [t.dtype if t.dtype in HALVES else None for t in op.out_types]
+
+    def rounding(function: Compute) -> Compute:
+        def compute(*xs: Any) -> Any:
+            out = function(*[x.astype(_SINGLE) if wide else x for x, wide in zip(xs, widened, strict=True)])
+            if len(dtypes) == 1:
+                return out if dtypes[0] is None else out.astype(dtypes[0])
+            return [x if dtype is None else x.astype(dtype) for x, dtype in zip(out, dtypes, strict=True)]
+
+        return compute
+
+    excess = row.excess + ROUNDED
+    return Kernel(rounding(row.compute), rounding(row.as_xla), excess, row.elementwise, exact=False, shape=row.shape)
+
+
+def _in_singles(type: ShapedArray) -> ShapedArray:
+    return ShapedArray(type.shape, _SINGLE) if type.dtype in HALVES else type
 
 
 def kernel_as_xla(op: Op) -> Kernel | None:

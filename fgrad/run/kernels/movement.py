@@ -18,12 +18,14 @@ from fgrad.run.kernels.kernel import (
     FUNCTION,
     INTEGERS,
     MOVED,
+    NUMBERS,
     ORDERED,
     REALS,
     TABLE,
     Compute,
     Entry,
     Kernel,
+    Moving,
     flushed,
     flushing,
     same,
@@ -37,7 +39,7 @@ def _moving(compute_of: Callable[[Op], Compute | None], excess: float = MOVED) -
         compute = compute_of(op)
         return None if compute is None else same(compute, excess)
 
-    return entry
+    return Moving(entry)
 
 
 def _copy(op: Op) -> Compute:
@@ -52,6 +54,11 @@ def _with(function: Compute, param: str) -> Entry:
 def _of_all(function: Compute, param: str) -> Entry:
     """A function of all arrays and one parameter of the operation."""
     return _moving(lambda op: lambda *xs, value=op.params[param]: function(xs, value))
+
+
+def _bitcast(op: Op) -> Compute | None:
+    old, new = op.in_types[0].dtype, op.out_types[0].dtype
+    return methodcaller("view", new) if old.itemsize == new.itemsize and BOOL not in (old, new) else None
 
 
 def _reshape(op: Op) -> Compute | None:
@@ -227,16 +234,22 @@ def _scatter(op: Op) -> Compute | None:
     return _scattering(op, setitem) if op.params.get("update_jaxpr") is None else None
 
 
-def _scatter_add(op: Op) -> Kernel | None:
-    numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
-    compute = _scattering(op, np.add.at) if operand.dtype in REALS else None
-    if compute is None:
-        return None
-    # XLA adds in the order of the updates, those along windows last
-    windows = numbers.update_window_dims
-    in_order = list(windows) == [*range(updates.ndim)][updates.ndim - len(windows) :]
-    as_xla = flushing(compute) if operand.dtype in FLOATS else compute
-    return Kernel(compute, as_xla, FUNCTION, exact=in_order or operand.dtype in INTEGERS)
+def _combining(ufunc: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
+    """A scatter that combines each update with what is there."""
+
+    def entry(op: Op) -> Kernel | None:
+        numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
+        compute = _scattering(op, ufunc.at) if operand.dtype in dtypes else None
+        if compute is None:
+            return None
+        # XLA combines in the order of the updates, those along windows last
+        windows = numbers.update_window_dims
+        in_order = list(windows) == [*range(updates.ndim)][updates.ndim - len(windows) :]
+        as_xla = flushing(compute) if operand.dtype in FLOATS else compute
+        exact = operand.dtype in INTEGERS or (in_order and operand.dtype in FLOATS)
+        return Kernel(compute, as_xla, FUNCTION, exact=exact)
+
+    return entry
 
 
 def _sort(op: Op) -> Kernel | None:
@@ -260,7 +273,8 @@ def _sorting(op: Op, key: Compute) -> Compute:
 
 
 MOVEMENT: dict[str, Entry] = {
-    "broadcast_in_dim": _broadcast,
+    "bitcast_convert_type": _moving(_bitcast, FREE),
+    "broadcast_in_dim": Moving(_broadcast),
     "concatenate": _of_all(np.concatenate, "dimension"),
     "copy": _moving(_copy),
     "copy_p": _moving(_copy),
@@ -275,13 +289,18 @@ MOVEMENT: dict[str, Entry] = {
     "reshape": _moving(_reshape, FREE),
     "rev": _with(np.flip, "dimensions"),
     "scatter": _moving(_scatter),
-    "scatter-add": _scatter_add,
+    "scatter-add": _combining(np.add, NUMBERS),
+    "scatter-max": _combining(np.maximum, REALS),
+    "scatter-min": _combining(np.minimum, REALS),
+    "scatter-mul": _combining(np.multiply, NUMBERS),
+    "scatter-sub": _combining(np.subtract, NUMBERS),
     "slice": _moving(_slice, FREE),
     "sort": _sort,
     "split": _moving(_split, FREE),
     "squeeze": _moving(_squeeze, FREE),
     "stack": _of_all(np.stack, "axis"),
     "stop_gradient": _moving(_copy),
+    "tile": _with(np.tile, "reps"),
     "transpose": _moving(lambda op: methodcaller("transpose", op.params["permutation"]), FREE),
     "unstack": _moving(_unstack, FREE),
 }

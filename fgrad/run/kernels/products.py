@@ -17,7 +17,7 @@ import numpy as np
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
 from fgrad.run.kernels.helpers import PART, slices_of, together
-from fgrad.run.kernels.kernel import FLOATS, TABLE, Compute, Entry, Kernel, flushing
+from fgrad.run.kernels.kernel import COMPLEX, FLOATS, TABLE, Compute, Entry, Kernel, flushing
 from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 
 #: OpenBLAS uses several threads for products of more multiplications than these
@@ -28,7 +28,7 @@ Product = Callable[[Any, Any], Any]
 def _dot(op: Op) -> Kernel | None:
     """A product of matrices, or of batches of them, between transposes and reshapes of the axes."""
     left, right, out = (*op.in_types, *op.out_types)
-    if not left.dtype == right.dtype == out.dtype or out.dtype not in FLOATS:
+    if not left.dtype == right.dtype == out.dtype or out.dtype not in FLOATS | COMPLEX:
         return None
     (inner_l, inner_r), (batch_l, batch_r) = op.params["dimension_numbers"]
     outer_l = [i for i in range(left.ndim) if i not in (*inner_l, *batch_l)]

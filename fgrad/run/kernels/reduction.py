@@ -10,7 +10,10 @@ from fgrad.graph.op import Op
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
+    COMPLEX,
     FLOATS,
+    INTEGERS,
+    NUMBERS,
     ORDERED,
     REALS,
     TABLE,
@@ -27,7 +30,7 @@ def _total(function: np.ufunc) -> Entry:
 
     def entry(op: Op) -> Kernel | None:
         dtype, axes = op.in_types[0].dtype, tuple(op.params["axes"])
-        if dtype not in REALS:
+        if dtype not in NUMBERS:
             return None
         along = None if len(axes) == op.in_types[0].ndim else axes
         return _order_dependent(partial(function.reduce, axis=along, dtype=dtype), dtype)
@@ -67,7 +70,7 @@ def _sum(op: Op) -> Kernel | None:
 
 def _order_dependent(compute: Compute, dtype: np.dtype) -> Kernel:
     """A reduction whose floating-point result depends on the order in which elements are combined."""
-    if dtype not in FLOATS:
+    if dtype not in FLOATS | COMPLEX:
         return same(compute, ARITHMETIC)
     return Kernel(compute, flushing(compute), exact=False)
 
@@ -95,10 +98,10 @@ def _arg(function: Compute) -> Entry:
     return entry
 
 
-def _cumulative(function: np.ufunc) -> Entry:
+def _cumulative(function: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
     def entry(op: Op) -> Kernel | None:
         dtype, axis = op.in_types[0].dtype, op.params["axis"]
-        if dtype not in REALS:
+        if dtype not in dtypes:
             return None
         if not op.params["reverse"]:
             return _order_dependent(lambda x: function.accumulate(x, axis, dtype), dtype)
@@ -110,15 +113,17 @@ def _cumulative(function: np.ufunc) -> Entry:
 REDUCTION: dict[str, Entry] = {
     "argmax": _arg(np.argmax),
     "argmin": _arg(np.argmin),
-    "cummax": _cumulative(np.maximum),
-    "cummin": _cumulative(np.minimum),
-    "cumprod": _cumulative(np.multiply),
-    "cumsum": _cumulative(np.add),
+    "cumlogsumexp": _cumulative(np.logaddexp, FLOATS),
+    "cummax": _cumulative(np.maximum, REALS),
+    "cummin": _cumulative(np.minimum, REALS),
+    "cumprod": _cumulative(np.multiply, NUMBERS),
+    "cumsum": _cumulative(np.add, NUMBERS),
     "reduce_and": _reduction(np.logical_and, frozenset({BOOL})),
     "reduce_max": _reduction(np.maximum, ORDERED),
     "reduce_min": _reduction(np.minimum, ORDERED),
     "reduce_or": _reduction(np.logical_or, frozenset({BOOL})),
     "reduce_prod": _total(np.multiply),
     "reduce_sum": _sum,
+    "reduce_xor": _reduction(np.bitwise_xor, INTEGERS),
 }
 TABLE.update(REDUCTION)
