@@ -358,12 +358,14 @@ def vjp_rule(
     lead: Sequence[int] = (),
     live: Sequence[bool] | None = None,
     references: Mapping[int, Any] = {},
+    stage: Callable[[Callable[..., Any], Sequence[ShapedArray]], Graph] = staged,
 ) -> VjpRule:
     """The rule of a custom_vjp call with fwd in ``builder``; ``bwd`` is staged with residuals and cotangents.
 
     ``known`` has those outputs of fwd that are not traced, and None for the others; see NOTE [Residuals that are
     known].  ``trees`` describes the outputs of fwd, and ``write`` stores it where ``bwd`` reads it.
     ``references`` are those among the arguments of the call, by position; the others are the builder's inputs.
+    ``stage`` makes a graph of a function of values of some types.
     A ``bwd`` that needs concrete values is called when the backward pass runs.  With ``symbolic_zeros`` it gets
     symbolic zeros for the outputs that are not ``live``.
     """
@@ -384,7 +386,7 @@ def vjp_rule(
     ct_types = [t for t in call.out_types if is_inexact(t)]
     in_types = [_plain_or_weak(t) for t in (*(builder.types[i] for i in saved), *ct_types)]
     try:
-        return VjpRule(forward, staged(backward, in_types), tuple(wrt))
+        return VjpRule(forward, stage(backward, in_types), tuple(wrt))
     except Exception as error:
         if not for_want_of_numbers(error):
             raise

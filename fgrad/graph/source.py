@@ -234,10 +234,16 @@ def function_of(lines: Sequence[str], scope: dict[str, Any], kind: str) -> Calla
     Arguments:
       kind: a description, for its file name.
     """
-    file = f"<{kind} {next(_generated)}>"
     names = dict(scope)  # Python looks globals up several times as fast in a plain dict as in one of a subclass
-    exec(compile("\n".join(lines), file, "exec"), names)
-    run: Callable[..., Any] = names.pop("run")  # a function in its own globals would live until a garbage collection
-    linecache.cache[file] = (0, None, [f"{line}\n" for line in lines], file)
-    finalize(run, linecache.cache.pop, file, None)
-    return run
+    exec(_compiled("\n".join(lines), kind), names)
+    return names.pop("run")  # a function in its own globals would live until a garbage collection
+
+
+@functools.lru_cache(1 << 12)
+def _compiled(text: str, kind: str) -> CodeType:
+    """The code of a text, shared by programs that differ in shapes or constants alone."""
+    file = f"<{kind} {next(_generated)}>"
+    code = compile(text, file, "exec")
+    linecache.cache[file] = (0, None, text.splitlines(True), file)
+    finalize(code, linecache.cache.pop, file, None)
+    return code

@@ -58,6 +58,8 @@ class Recording(Protocol):
         /,
     ) -> Deferred: ...
 
+    def staged_graph(self, function: Any, in_types: Sequence[ShapedArray], /) -> Graph: ...
+
     def rule_run_now(
         self,
         key: Hashable,
@@ -145,7 +147,10 @@ def custom_vjp_call(
         known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else _as_passed_on(x) for x in outs]
         cotangents = None if live is None else live[n:]
         label, write = _label(fun), stored_outputs(fwd)
-        return vjp_rule(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references)
+        return vjp_rule(
+            *(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references),
+            stage=recording.staged_graph,
+        )
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *_key_of(references))
     if references:

@@ -38,7 +38,7 @@ from fgrad.jaxcore import (
 from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import reference_call
-from fgrad.record.stager import staged_rule
+from fgrad.record.stager import staged_graph, staged_rule
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
@@ -290,6 +290,7 @@ class Recorder(Recording):
             child.open = False
 
     staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)
+    staged_graph: Callable[..., Graph] = staticmethod(staged_graph)
 
     def rule(
         self,

@@ -460,6 +460,7 @@ class Recording(TakesGraphs):
 
     #: ``rule`` on types alone
     staged_rule: Callable[..., Deferred]
+    staged_graph: Callable[..., Graph]
 
     def rule_run_now(
         self,

@@ -51,6 +51,12 @@ def staged_rule(
     return DeferredByZeros(rule, make_live)
 
 
+def staged_graph(function: Any, in_types: Sequence[ShapedArray]) -> Graph:
+    """``stage_closed`` for a rule, whose errors are explained where it is called."""
+    stager, _, numbers = _staged_silently(function, in_types)
+    return stager.closed_graph(numbers)
+
+
 class Stager(Recording):
     """Records a function on types alone; everything that runs under it is recorded."""
 
@@ -104,6 +110,7 @@ class Stager(Recording):
         return stage(function, [typeof(x) for x in args])
 
     staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)
+    staged_graph: Callable[..., Graph] = staticmethod(staged_graph)
 
     def rule(
         self,
@@ -150,14 +157,21 @@ def _staged(
     function: Any, in_types: Sequence[ShapedArray], call: Call | None = None
 ) -> tuple[Stager, Sequence[Any], list[int]]:
     """The finished tape of a flat function, its outputs, and their numbers on the tape."""
+    try:
+        return _staged_silently(function, in_types, call)
+    except Exception as error:
+        explain(error)
+        raise
+
+
+def _staged_silently(
+    function: Any, in_types: Sequence[ShapedArray], call: Call | None = None
+) -> tuple[Stager, Sequence[Any], list[int]]:
     stager = Stager()
     stager.call = call
     tracers = [stager.new_input(t) for t in in_types]
     try:
         with in_mesh(mesh_of(in_types)):
             return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
-    except Exception as error:
-        explain(error)
-        raise
     finally:
         stager.open = False

@@ -21,6 +21,7 @@ from jax import lax, tree_util
 from fgrad.graph.graph import Graph, unsourced
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
+from fgrad.jaxtypes import mesh_of
 from fgrad.record import refusals
 from fgrad.record.configuration import configuration, precision
 from fgrad.record.recording import new_tracer
@@ -309,13 +310,21 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     setattr(Tracer, name, method)
 
 
-#: the operators that are one primitive for two operands of one type, for which JAX's would trace a program of its own
+#: the operators that are one primitive, for which JAX's would trace a program of its own; and their operands' kinds
 _PRIMITIVES: dict[Any, tuple[Callable[..., Any], str]] = {
     operator.add: (lax.add, "iufc"),
     operator.sub: (lax.sub, "iufc"),
     operator.mul: (lax.mul, "iufc"),
     operator.truediv: (lax.div, "fc"),
+    operator.lt: (lax.lt, "iuf"),
+    operator.le: (lax.le, "iuf"),
+    operator.gt: (lax.gt, "iuf"),
+    operator.ge: (lax.ge, "iuf"),
+    operator.eq: (lax.eq, "biufc"),
+    operator.ne: (lax.ne, "biufc"),
 }
+#: the kinds of the arrays in whose type a Python number is computed
+_KINDS_OF_NUMBERS = {int: "iufc", float: "fc"}
 
 
 def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Template | None:
@@ -326,14 +335,44 @@ def _operator(key: tuple[Any, ...], function: Any, x: Tracer, other: Any) -> Tem
     args = (other, x) if key[3] else (x, other)
     types = [typeof(y) for y in args]
     primitive, kinds = _PRIMITIVES.get(key[0], (function, ""))
-    if _are_alike(*types) and types[0].dtype.kind in kinds:
-        function = primitive
+    if _kind(x.aval.dtype) in kinds:
+        if _are_alike(*types):
+            function = primitive if types[0].ndim == types[1].ndim else _of_one_rank(primitive)
+        elif not x.aval.weak_type and _kind(x.aval.dtype) in _KINDS_OF_NUMBERS.get(key[2], ""):
+            function = _with_number(primitive, x.aval.dtype, key[3])
     return _make(key, function, [_Typed(t) for t in types], {}, [_Typed(t) for t in types])
 
 
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The kind of a type of numbers; NumPy does not know those of 16 bits that are not its own."""
+    return "f" if dtype == jax.numpy.bfloat16 else dtype.kind
+
+
 def _are_alike(x: ShapedArray, y: ShapedArray) -> bool:
-    """Whether a primitive takes two types as they are; it broadcasts a scalar."""
-    return x.dtype == y.dtype and x.weak_type == y.weak_type and (x.shape == y.shape or () in (x.shape, y.shape))
+    """Whether a primitive takes two types as they are, but for their ranks: it broadcasts scalars and axes of one."""
+    if x.dtype != y.dtype or x.weak_type != y.weak_type:
+        return False
+    if x.shape == y.shape or () in (x.shape, y.shape):
+        return True
+    free = mesh_of([x, y]) is None and jax.config.jax_numpy_rank_promotion == "allow"  # type: ignore[attr-defined]
+    return free and all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1], strict=False))
+
+
+def _of_one_rank(primitive: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive of two arrays, the one of fewer axes with more in front; not of scalars."""
+
+    def function(x: Any, y: Any) -> Any:
+        rank = max(x.ndim, y.ndim)
+        return primitive(*[lax.broadcast_to_rank(z, rank) if 0 < z.ndim < rank else z for z in (x, y)])
+
+    return function
+
+
+def _with_number(primitive: Callable[..., Any], dtype: np.dtype[Any], first: bool) -> Callable[..., Any]:
+    """A primitive of an array and a number, which comes first or second, in the array's type."""
+    if first:
+        return lambda number, x: primitive(lax.convert_element_type(number, dtype), x)
+    return lambda x, number: primitive(x, lax.convert_element_type(number, dtype))
 
 
 class _Typed:

@@ -27,7 +27,7 @@ def _checked(input: Any, dim: int, function: str) -> int:
 
 
 def _shifted(x: Any, dim: int) -> Any:
-    return x - lax.stop_gradient(jnp.max(x, dim, keepdims=True)) if x.size and x.ndim else x
+    return x - lax.stop_gradient(lax.expand_dims(lax.reduce_max(x, (dim,)), (dim,))) if x.size and x.ndim else x
 
 
 @overload("softmax", "SoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0")
