@@ -215,6 +215,13 @@ def written_outside() -> UndefinedDerivativeError:
     )
 
 
+def rule_closes_over_reference(label: str) -> UndefinedDerivativeError:
+    return undefined(
+        label,
+        "its rule uses a jax.new_ref that it closes over, in jit, a loop or a branch. Way out: make it an argument.",
+    )
+
+
 def passed_and_closed_over() -> UndefinedDerivativeError:
     return undefined(
         "get",

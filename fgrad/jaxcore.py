@@ -506,7 +506,7 @@ def reset_function(fun: Any, rule: Any) -> None:
 
 
 def reset_rule(rule: Any) -> Any:
-    """Reset a custom rule so that it can run again; JAX lets it store its outputs only once."""
+    """Reset a custom rule, or its function, so that it can run again; JAX lets it store its outputs only once."""
     for store in rule.stores:
         if store is not None:
             store.reset()

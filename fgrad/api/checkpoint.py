@@ -112,7 +112,7 @@ def checkpoint(
         # a recording runs the function in an inner recording, which may know values; other traces know only types
         types = [typeof(x) for x in flat.values]
         recording = isinstance(trace, Recording)
-        body, lifted = trace.inner(flat_fun, flat.values, range(len(types))) if recording else stage(flat_fun, types)
+        body, lifted = trace.inner(flat_fun, flat.values) if recording else stage(flat_fun, types)
         values = [*flat.values, *lifted]
         params = {"body": body, "policy": policy, "barrier": False if any(cse) else None}
         return outputs.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))

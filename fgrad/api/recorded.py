@@ -13,7 +13,7 @@ from fgrad.graph.op import intern
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, primitive, restore_trace, set_trace, typeof
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import passed_on
-from fgrad.passes.vjp import values_by_rules
+from fgrad.passes.jvp import values_by_rules
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recorder import Derivatives, Recorder

@@ -29,7 +29,7 @@ from attrs import frozen
 from jax import lax, tree_util
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, Node
 from fgrad.graph.op import intern
 from fgrad.jaxcore import ShapedArray, primitive
 from fgrad.jaxtypes import is_inexact, is_reference
@@ -139,6 +139,11 @@ def retyped(builder: Builder, number: int, type: ShapedArray) -> int:
         return number
     params = {"new_dtype": type.dtype, "weak_type": type.weak_type, "sharding": None}
     return builder.emit(intern(primitive("convert_element_type"), params, (builder.types[number],)), (number,))
+
+
+def accesses_reference(node: Node) -> bool:
+    """Whether a node reads or writes a reference."""
+    return bool(node.op.effects) and any(map(is_reference, node.op.in_types))
 
 
 class Cells:

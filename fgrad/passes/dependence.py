@@ -119,8 +119,7 @@ def _results_passed(op: Op, live: tuple[bool, ...]) -> Sequence[bool]:
         rule = rule_of(op)
         if is_zero(op) or (isinstance(rule, Linear) and rule.args is not None and not any(live[i] for i in rule.args)):
             return ()
-        # do not run a custom rule before its derivative is needed
-        if isinstance(rule, Region) and rule.varied is not None and "rule" not in op.params:
+        if isinstance(rule, Region) and rule.varied is not None:
             return [a and b for a, b in zip(inexact, rule.varied(op, live), strict=True)]
     except Exception:  # a faulty rule raises when the derivative is computed
         pass

@@ -1,11 +1,14 @@
 """Forward mode: a graph to the graph of its values and its Jacobian-vector product."""
 
+import itertools
 from collections.abc import Sequence
 
-from fgrad.graph.graph import Builder, Graph
+from fgrad.graph.graph import Builder, Graph, applied
+from fgrad.graph.op import Op
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, is_zero
 from fgrad.passes.local import tangent_type
+from fgrad.passes.trim import trim, without_inputs
 from fgrad.passes.vjp import Joint, pushforward, tangents as region_tangents
 
 
@@ -47,3 +50,26 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Joint:
         if value in tangents:
             outs.append(tangents[value])
     return Joint(builder.finish([*(numbers[i] for i in graph.outputs), *outs]), tuple(results))
+
+
+def values_by_rules(op: Op, live: tuple[bool, ...]) -> Graph:
+    """The results of an operation whose ``live`` inputs are differentiated: by forward rules where it has these."""
+    key = ("values", live)
+    values = op.derived.get(key)
+    if values is None:
+        graph = applied(op)
+        if _calls_rules(op):
+            n, m = len(op.in_types), len(op.out_types)
+            full = jvp(graph, [i for i, is_live in enumerate(live) if is_live]).graph
+            builder = Builder(full.in_types)
+            graph = trim(builder.finish(builder.splice(full, builder.inputs)[:m]))
+            graph = without_inputs(graph, [i < n for i in range(len(full.in_types))])
+        values = op.derived[key] = graph
+    return values
+
+
+def _calls_rules(op: Op) -> bool:
+    """Whether an operation is, or has in it, a call of a function with a custom rule."""
+    values = itertools.chain(*[x if isinstance(x, tuple) else (x,) for x in op.params.values()])
+    graphs = [x for x in values if isinstance(x, Graph)]
+    return "rule" in op.params or any(_calls_rules(node.op) for graph in graphs for node in graph.nodes)

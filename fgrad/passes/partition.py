@@ -20,7 +20,7 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Const, Graph, Node
-from fgrad.jaxtypes import is_reference
+from fgrad.graph.references import accesses_reference
 from fgrad.passes.trim import TRIMMERS, Trimmed, trim
 
 
@@ -49,7 +49,7 @@ def partition(graph: Graph, unknown: Sequence[int], outputs: Sequence[bool] | No
         if part is not None:
             writer.write_known(node, outs, part)
             writer.write_unknown(node, outs)
-        elif (node.op.effects and _accesses_reference(node)) or not late.isdisjoint(outs or node.inputs):
+        elif accesses_reference(node) or not late.isdisjoint(outs or node.inputs):
             writer.write_unknown(node, outs)
         else:
             writer.write_known(node, outs, Trimmed(node.op, range(len(node.inputs)), range(len(outs))))
@@ -61,7 +61,7 @@ def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[i
     late = set(unknown)
     early_parts: dict[int, Trimmed] = {}
     for position, (node, outs) in enumerate(graph.numbered()):
-        if late.isdisjoint(node.inputs) and not (node.op.effects and _accesses_reference(node)):
+        if late.isdisjoint(node.inputs) and not accesses_reference(node):
             continue
         part = _early_part(node, late)
         late.update(outs)
@@ -69,11 +69,6 @@ def _late_values(graph: Graph, unknown: Sequence[int]) -> tuple[set[int], dict[i
             early_parts[position] = part
             late.difference_update([outs[k] for k in part.outs])
     return late, early_parts
-
-
-def _accesses_reference(node: Node) -> bool:
-    """Whether a node with effects reads or writes a reference: see NOTE [References on the cut]."""
-    return any(map(is_reference, node.op.in_types))
 
 
 class _Writer:

@@ -20,7 +20,6 @@ the cotangents are.  So JAX calls it even if what uses the results has a rule th
 (None); with zeros.  It is not called if the results are not used, or cut off by ``stop_gradient``.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, applied
+from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op
 from fgrad.graph.regions import custom_vjp
 from fgrad.graph.source import Source
@@ -205,28 +204,6 @@ def tangents(op: Op, live: tuple[bool, ...]) -> Local:
         assert isinstance(rule, Region)
         local = op.derived[key] = rule.tangents(op, live)
     return local
-
-
-def values_by_rules(op: Op, live: tuple[bool, ...]) -> Graph:
-    """The results of an operation whose ``live`` inputs are differentiated: by forward rules where it has these."""
-    key = ("values", live)
-    values = op.derived.get(key)
-    if values is None:
-        graph = applied(op)
-        builder = Builder(op.in_types)
-        if _calls_rules(op):
-            wrt = [i for i, is_live in enumerate(live) if is_live]
-            walk = forward(builder, graph, builder.inputs, wrt, graph.outputs)
-            graph = trim(builder.finish([walk.numbers[i] for i in graph.outputs]))
-        values = op.derived[key] = graph
-    return values
-
-
-def _calls_rules(op: Op) -> bool:
-    """Whether an operation is, or has in it, a call of a function with a forward rule."""
-    values = itertools.chain(*[x if isinstance(x, tuple) else (x,) for x in op.params.values()])
-    graphs = [x for x in values if isinstance(x, Graph)]
-    return op.primitive is custom_vjp or any(_calls_rules(node.op) for graph in graphs for node in graph.nodes)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ A residual that is not traced (a Python number, a NumPy array) is part of the ru
 and it is not saved.  So ``isinstance(residual, int)`` and ``residual is True`` have the same results as under JAX.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -34,7 +34,11 @@ from fgrad.jaxtypes import is_inexact, is_reference, symbolic_zero, zero_tangent
 class Recording(Protocol):
     """The methods of a recording that are used here."""
 
-    def inner(self, function: Any, args: Sequence[Any], live: Collection[int], /) -> tuple[Graph, list[Any]]: ...
+    def body(self, function: Any, args: Sequence[Any], /) -> tuple[Graph, list[Any], bool]: ...
+
+    def records(self, args: Sequence[Any], /) -> bool: ...
+
+    def without_undifferentiated(self, args: Sequence[Any], /) -> Sequence[Any]: ...
 
     def rule(
         self,
@@ -65,21 +69,33 @@ class Recording(Protocol):
         key: Hashable,
         function: Callable[..., Any],
         args: Sequence[Any],
+        others: Sequence[ShapedArray],
         make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
         /,
     ) -> Deferred: ...
 
-    def copied_references(self, references: Mapping[int, Any], /) -> Mapping[int, Any]: ...
-
     def emit(self, op: Op, args: Sequence[Any], source: RawSource | None, /) -> list[Any]: ...
 
 
-def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any], symbolic_zeros: bool) -> list[Any]:
-    """Record a call of ``jax.custom_jvp``; JAX passes the flat function and the flat rule."""
-    references, args = _apart(args)
+def custom_jvp_call(
+    recording: Recording,
+    fun: Any,
+    jvp: Any,
+    args: Sequence[Any],
+    symbolic_zeros: bool,
+    outside: Callable[[Sequence[Any]], list[Any]],
+) -> list[Any]:
+    """Record a call of ``jax.custom_jvp``; JAX passes the flat function and the flat rule.
+
+    ``outside`` is the call on values from outside.
+    """
+    every, (references, args) = args, _apart(args)
     types = [typeof(x) for x in args]
-    call, lifted = recording.inner(_on_copies(recording, fun, references), args, ())
+    call, lifted, accesses = recording.body(_with(references, fun), args)
+    if accesses and not recording.records(known := recording.without_undifferentiated(every)):
+        reset_rule(fun)
+        return outside(known)
     inexact = [is_inexact(t) for t in types]
     tangent_types = [t for t, differentiable in zip(types, inexact, strict=True) if differentiable]
 
@@ -106,13 +122,13 @@ def custom_jvp_call(recording: Recording, fun: Any, jvp: Any, args: Sequence[Any
 
     # if the body has a rule for reverse mode, this one may never run: NOTE [A function with both rules]
     both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
-    make_rule = recording.staged_rule if both else recording.rule
+    make_rule = recording.rule_run_now if accesses else recording.staged_rule if both else recording.rule
     key = (rule_key(jvp, types), *_key_of(references))
     deferred = make_rule(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
     reset_function(fun, jvp)
-    every = [*lifted, *args]
-    op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in every])
-    return recording.emit(op, every, here())
+    inputs = [*lifted, *args]
+    op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
+    return recording.emit(op, inputs, here())
 
 
 def custom_vjp_call(
@@ -123,11 +139,18 @@ def custom_vjp_call(
     args: Sequence[Any],
     out_trees: Callable[[], Any],
     symbolic_zeros: bool,
+    outside: Callable[[Sequence[Any]], list[Any]],
 ) -> list[Any]:
-    """Record a call of ``jax.custom_vjp``; JAX passes the flat function and the flat rules."""
-    references, args = _apart(args)
+    """Record a call of ``jax.custom_vjp``; JAX passes the flat function and the flat rules.
+
+    ``outside`` is the call on values from outside.
+    """
+    every, (references, args) = args, _apart(args)
     types = [typeof(x) for x in args]
-    call, lifted = recording.inner(_on_copies(recording, fun, references), args, ())
+    call, lifted, accesses = recording.body(_with(references, fun), args)
+    if accesses and not recording.records(known := recording.without_undifferentiated(every)):
+        reset_rule(fun)
+        return outside(known)
     n = len(types)
 
     def forward(*xs: Any, live: Sequence[bool] | None = None) -> list[Any]:
@@ -153,10 +176,8 @@ def custom_vjp_call(
         )
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *_key_of(references))
-    if references:
-        deferred = recording.rule_run_now(key, forward, args, make, symbolic_zeros)
-    else:
-        deferred = recording.rule(key, forward, args, (), make, symbolic_zeros)
+    make_rule = recording.rule_run_now if accesses or references else recording.rule
+    deferred = make_rule(key, forward, args, (), make, symbolic_zeros)
     reset_function(fun, fwd)
     inputs = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
@@ -178,9 +199,9 @@ def _with_references(references: Mapping[int, Any], values: Sequence[Any]) -> li
     return [references[i] if i in references else next(rest) for i in range(len(references) + len(values))]
 
 
-def _on_copies(recording: Recording, fun: Any, references: Mapping[int, Any]) -> Callable[..., Any]:
-    """The function without its rule, which writes copies of the references."""
-    return lambda *xs: fun.call_wrapped(*_with_references(recording.copied_references(references), xs))
+def _with(references: Mapping[int, Any], fun: Any) -> Callable[..., Any]:
+    """The function of the other arguments."""
+    return lambda *xs: fun.call_wrapped(*_with_references(references, xs))
 
 
 def _key_of(references: Mapping[int, Any]) -> list[Hashable]:

@@ -10,7 +10,7 @@ known earlier; likewise a forward-mode rule that needs the values of tangents.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from attrs import frozen
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, applied
 from fgrad.graph.op import Kept, Op, intern
-from fgrad.graph.references import THREADED
+from fgrad.graph.references import THREADED, accesses_reference
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
 from fgrad.graph.silent import without_prints
 from fgrad.graph.source import RawSource, Source
@@ -37,7 +37,7 @@ from fgrad.jaxcore import (
 )
 from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
-from fgrad.record.references import reference_call
+from fgrad.record.references import is_own, new_cell, reference_call
 from fgrad.record.stager import staged_graph, staged_rule
 from fgrad.record.tracer import Tracer
 from fgrad.run.cache import Cache
@@ -77,6 +77,9 @@ class _Unknown(Exception):
     """A value depends on an unknown input."""
 
 
+#: which custom rules read or write references in the forward pass, by the key of the rule
+_rule_accesses: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
+
 #: which custom rules need concrete numbers, by the key of the rule
 _needs_numbers: Cache[Hashable, bool] = Cache(PROGRAM_LIMIT)
 
@@ -88,6 +91,20 @@ def _fails_on_types(rule: Deferred) -> bool:
     except Exception as error:  # another one is raised again, with the user's line, where the rule is needed
         return for_want_of_numbers(error)
     return False
+
+
+def _accesses_references(key: Hashable, rule: Deferred, live: tuple[bool, ...] | None) -> bool:
+    """Whether a rule, or that for a pattern of live inputs, reads or writes references in the forward pass."""
+    key = (key, live)
+    accesses = _rule_accesses.get(key)
+    if accesses is None:
+        try:
+            recorded = rule() if live is None else rule.of(live)
+        except Exception:  # it is raised again where the rule is needed
+            return _rule_accesses.enter(key, False)
+        graph = recorded if isinstance(recorded, Graph) else recorded.forward
+        accesses = _rule_accesses.enter(key, any(map(accesses_reference, graph.nodes)))
+    return accesses
 
 
 def _never(value: Any) -> bool:
@@ -176,7 +193,7 @@ class _RuleOnValues:
 class Recorder(Recording):
     """Records a function on values; see NOTE [Two kinds of recording]."""
 
-    __slots__ = ("parent", "inputs", "known", "within", "is_live", "derivatives", "live_values")
+    __slots__ = ("parent", "inputs", "known", "within", "is_live", "derivatives", "live_values", "copies")
 
     def __init__(self, inputs: Sequence[Any], is_live: Callable[[int], bool], derivatives: Derivatives):
         super().__init__()
@@ -190,6 +207,9 @@ class Recorder(Recording):
         #: whether derivatives pass through an input
         self.is_live: Callable[[int], bool] = is_live
         self.derivatives: Derivatives = derivatives
+        #: in the body of a function that has a custom rule: the references from outside that it accesses, by identity,
+        #: and the copies that it gets of them
+        self.copies: dict[int, tuple[Any, Any]] | None = None
         #: the values through which derivatives pass, by the predicate for constants
         self.live_values: dict[Callable[[Any], bool], _LiveValues] = {}
 
@@ -207,6 +227,16 @@ class Recorder(Recording):
             with set_trace(self):
                 outs = function(*tracers)
             return self.closed_graph(self.outputs(outs)), outs
+        finally:
+            self.open = False
+
+    def graph_of(self, function: Callable[..., Sequence[Any]]) -> tuple[Graph, list[Any]]:
+        """The graph of a function called on the inputs, and the outside values that it closes over."""
+        tracers = self.start()
+        try:
+            with set_trace(self):
+                outs = function(*tracers)
+            return self.graph(self.outputs(outs))
         finally:
             self.open = False
 
@@ -276,18 +306,25 @@ class Recorder(Recording):
         link = intern(opaque, {"count": len(results), "of": op.name}, [typeof(x) for x in inputs])
         return super().emit(link, inputs, source)
 
-    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
-        # the inner recording knows the same values, so a function with a custom rule can branch on them
+    # inner recordings know the same values, so their functions can branch on them
+
+    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
         with set_trace(self):
-            child = Recorder(args, live.__contains__, self.derivatives)
-        child.within = _IN_BODY
-        tracers = child.start()
-        try:
-            with set_trace(child):
-                outs = function(*tracers)
-            return child.graph(child.outputs(outs))
-        finally:
-            child.open = False
+            return Recorder(args, range(len(args)).__contains__, self.derivatives).graph_of(function)
+
+    def body(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any], bool]:
+        with set_trace(self):
+            child = Recorder(args, _never, self.derivatives)
+        child.within, child.copies = _IN_BODY, {}
+        return *child.graph_of(function), bool(child.copies)
+
+    def accessed(self, reference: Any) -> Any:
+        if self.copies is None or is_own(self, reference) or is_own(self.parent, reference):
+            return reference
+        if id(reference) not in self.copies:
+            copy = new_cell(self, typeof(reference), self.read_outside(reference))
+            self.copies[id(reference)] = reference, copy
+        return self.copies[id(reference)][1]
 
     staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)
     staged_graph: Callable[..., Graph] = staticmethod(staged_graph)
@@ -308,6 +345,8 @@ class Recorder(Recording):
                 return staged  # a rule inside a function with a rule of its own is rarely used
             if not by_zeros:
                 needs_numbers = _needs_numbers.enter(key, _fails_on_types(staged))
+        if not needs_numbers and (others or not by_zeros) and self._uses_references(key, staged, args):
+            return self.rule_run_now(key, function, args, others, make, by_zeros)
         if needs_numbers is False or not self._knows_numbers():
             return staged
         numbers = [self.number(x) for x in args]
@@ -330,27 +369,38 @@ class Recorder(Recording):
         key: Hashable,
         function: Callable[..., Any],
         args: Sequence[Any],
+        others: Sequence[ShapedArray],
         make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
-        staged = self.staged_rule(key, function, args, (), make, by_zeros)
+        staged = self.staged_rule(key, function, args, others, make, by_zeros)
+        if self.copies is not None:
+            return staged
+        numbers = [self.number(x) for x in args]
         try:
-            outside = self.values([self.number(x) for x in args])
+            outside = self.values(numbers)
         except _Unknown:
             return staged
         # derivatives that enclosing recordings take pass through the values themselves
         with set_trace(self.parent):
             child = Recorder(outside, _never, self.derivatives)
-        live = {"live": [self.records([x]) for x in args]} if by_zeros else {}
-        graph, outs = child.finished(lambda *tracers: function(*tracers, **live))
+        live = {"live": [self._is_live(_never, i) for i in numbers]} if by_zeros else {}
+        graph, outs = child.finished(lambda *tracers: function(*tracers, **live), others)
         if by_zeros:
             dense = Deferred(Kept(child), lambda: make(graph, outs, None))
             return DeferredByZeros(dense, lambda live: make(graph, outs, live))
         rule = make(graph, outs, None)
         return Deferred((key, rule), lambda: rule)
 
-    def copied_references(self, references: Mapping[int, Any]) -> Mapping[int, Any]:
-        return {i: jax.new_ref(jax.ref.get(x)) for i, x in references.items()}
+    def _uses_references(self, key: Hashable, rule: Deferred, args: Sequence[Any]) -> bool:
+        """Whether a custom rule will run, and reads or writes references."""
+        if self.copies is not None:
+            return False
+        by_zeros = isinstance(rule, DeferredByZeros)
+        if not by_zeros and not _accesses_references(key, rule, None):
+            return False
+        live = tuple([self._is_live(_never, self.number(x)) for x in args])
+        return any(live) and (not by_zeros or _accesses_references(key, rule, live))
 
     def without_undifferentiated(self, args: Sequence[Any]) -> Sequence[Any]:
         traced = [i for i, x in enumerate(args) if self.records([x])]

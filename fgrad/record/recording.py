@@ -15,7 +15,7 @@ which made a long recording more than twice as expensive per operation as a shor
 """
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -369,9 +369,13 @@ class Recording(TakesGraphs):
             return self._staged(
                 lambda *args: bind_custom_jvp(current_trace(), primitive, fun, jvp, args, symbolic_zeros), args
             )
-        if not self.records(args):
-            return bind_custom_jvp(self.outer(), primitive, fun, jvp, args, symbolic_zeros)
-        return custom_jvp_call(self, fun, jvp, args, symbolic_zeros)
+        if any(is_reference(typeof(x)) for x in args):
+            args = self.without_undifferentiated(args)
+
+        def outside(values: Sequence[Any]) -> Any:
+            return bind_custom_jvp(self.outer(), primitive, fun, jvp, values, symbolic_zeros)
+
+        return custom_jvp_call(self, fun, jvp, args, symbolic_zeros, outside) if self.records(args) else outside(args)
 
     def process_custom_vjp_call(
         self,
@@ -394,9 +398,13 @@ class Recording(TakesGraphs):
             )
         if any(is_reference(typeof(x)) for x in args):
             args = self.without_undifferentiated(args)
+
+        def outside(values: Sequence[Any]) -> Any:
+            return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, values, out_trees, symbolic_zeros)
+
         if not self.records(args):
-            return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, args, out_trees, symbolic_zeros)
-        return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros)
+            return outside(args)
+        return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros, outside)
 
     def _staged(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record a call of a function with a custom rule, for the references that it takes to be threaded through."""
@@ -438,9 +446,20 @@ class Recording(TakesGraphs):
     def write_outside(self, reference: Any, value: Any) -> None:
         raise NotImplementedError
 
-    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
         """The graph of a function called on values of this recording, and the outside values that it closes over."""
         raise NotImplementedError
+
+    def body(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any], bool]:
+        """``inner`` for a function that has a custom rule, which may run in its place: no reference is written.
+
+        The third result says whether the function accesses references from outside.
+        """
+        return *self.inner(function, args), False
+
+    def accessed(self, reference: Any) -> Any:
+        """The reference to be read and written in place of this one."""
+        return reference
 
     def rule(
         self,
@@ -467,15 +486,12 @@ class Recording(TakesGraphs):
         key: Hashable,
         function: Callable[..., Any],
         args: Sequence[Any],
+        others: Sequence[ShapedArray],
         make: Callable[[Graph, Sequence[Any], Any], Any],
         by_zeros: bool,
     ) -> Deferred:
         """``rule`` for a ``function`` that reads and writes references, so that it is to run once, now if it can."""
-        return self.staged_rule(key, function, args, (), make, by_zeros)
-
-    def copied_references(self, references: Mapping[int, Any]) -> Mapping[int, Any]:
-        """References for a function to use of which it is the rule that runs: new ones, if it runs now."""
-        return references
+        return self.staged_rule(key, function, args, others, make, by_zeros)
 
     def without_undifferentiated(self, args: Sequence[Any]) -> Sequence[Any]:
         """The arguments of a call, with values from outside in place of those known not to be differentiated."""

@@ -47,6 +47,8 @@ class Recording(Protocol):
 
     def write_outside(self, reference: Any, value: Any, /) -> None: ...
 
+    def accessed(self, reference: Any, /) -> Any: ...
+
     def may_be_differentiated(self, value: Any, /) -> bool: ...
 
 
@@ -81,7 +83,7 @@ class Cell(JaxTracer[Any]):
 register_type(Cell, lambda cell: cell.aval)
 
 
-def _new_cell(recording: Recording, type: Any, value: Any) -> Cell:
+def new_cell(recording: Recording, type: Any, value: Any) -> Cell:
     cell = object.__new__(Cell)
     cell._trace = recording
     cell.aval = type
@@ -101,6 +103,7 @@ def with_references(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequen
 def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Record a call that creates, reads or writes references."""
     creates = primitive.name in MAKERS
+    args = [recording.accessed(x) if is_reference(typeof(x)) else x for x in args]
     if recording.excluded and any(x is y for x in args for y in recording.excluded):
         raise errors.passed_and_closed_over()
     if not creates and not recording.records(args) and not any(is_own(recording, x) for x in args):
@@ -122,7 +125,7 @@ def reference_call(recording: Recording, primitive: Any, args: Sequence[Any], pa
         if is_own(recording, args[i]):
             args[i].value = outs[k]
     if creates:
-        return _new_cell(recording, primitive.abstract_eval(*types, **params)[0], outs[0])
+        return new_cell(recording, primitive.abstract_eval(*types, **params)[0], outs[0])
     return outs[: len(outs) - len(written)] if primitive.multiple_results else outs[0]
 
 

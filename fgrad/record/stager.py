@@ -1,6 +1,6 @@
 """Recording on types alone, for ``jit``, templates, loop bodies and rules; see NOTE [Two kinds of recording]."""
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -106,7 +106,7 @@ class Stager(Recording):
             return self.literal(_scalar(value))
         return super().lift(value)
 
-    def inner(self, function: Any, args: Sequence[Any], live: Collection[int]) -> tuple[Graph, list[Any]]:
+    def inner(self, function: Any, args: Sequence[Any]) -> tuple[Graph, list[Any]]:
         return stage(function, [typeof(x) for x in args])
 
     staged_rule: Callable[..., Deferred] = staticmethod(staged_rule)

@@ -31,6 +31,7 @@ from fgrad.graph.source import RawSource
 from fgrad.jaxcore import (
     Trace,
     Tracer,
+    axis_sizes,
     checks_each_primitive,
     current_trace,
     is_evaluating,
@@ -66,6 +67,10 @@ class TakesGraphs(Trace):
     order: int
 
     def splice(self, graph: Graph, args: Sequence[Any], source: Any = None) -> list[Any]:
+        raise NotImplementedError
+
+    def outer(self) -> Any:
+        """The trace around it."""
         raise NotImplementedError
 
 
@@ -325,13 +330,26 @@ def bind(graph: Graph, args: Sequence[Any], source: RawSource | None = None) -> 
                 own = [isinstance(x, Tracer) and x._trace is current for x in args]
                 if isinstance(current, TakesGraphs) and any(own):
                     return current.splice(graph, args, source)  # the others are values from outside
-                # a constant among the results may be a Python number
-                outs = zip(evaluate(graph, args), graph.out_types, strict=True)
-                return [x if isinstance(x, jax.Array) else as_arrays([x], [t])[0] for x, t in outs]
+                return _evaluated(graph, args)
             if latest is None or trace.order > latest.order:
                 latest = trace
     assert latest is not None
+    if axis_sizes() and _is_within_jax(current_trace(), latest):
+        return _evaluated(graph, args)  # inside a jax.vmap whose axis the graph may name
     return latest.splice(graph, args, source)
+
+
+def _is_within_jax(trace: Any, recording: TakesGraphs) -> bool:
+    """Whether one of JAX's own traces stands between a trace and a recording around it."""
+    while isinstance(trace, TakesGraphs) and trace is not recording:
+        trace = trace.outer()
+    return trace is not recording
+
+
+def _evaluated(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """The results under JAX's current trace; a constant among them may be a Python number."""
+    outs = zip(evaluate(graph, args), graph.out_types, strict=True)
+    return [x if isinstance(x, jax.Array) else as_arrays([x], [t])[0] for x, t in outs]
 
 
 _executables: Cache[Graph, Executable] = Cache(PROGRAM_LIMIT)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.interpreters import mlir
 
 import fgrad
@@ -237,3 +238,30 @@ def test_results_that_are_summed():
         return lambda xs: vmap(lambda x: jnp.sin(x) * x, out_axes=None, sum_match=True)(xs)
 
     same(fgrad.grad(f(fgrad.vmap))(XS), jax.grad(f(jax.vmap))(XS))
+
+
+@pytest.mark.parametrize(
+    "collective",
+    [
+        lambda x: lax.psum(x, "q"),
+        lambda x: lax.psum_scatter(x, "q"),
+        lambda x: lax.all_gather(x, "q"),
+        lambda x: lax.ppermute(x, "q", [(0, 1), (1, 0)]),
+        lambda x: lax.scan(lambda c, _: (lax.psum(c, "q") * 0.3, None), x, None, length=2)[0],
+    ],
+    ids=["psum", "psum_scatter", "all_gather", "ppermute", "scan"],
+)
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit, fgrad.jit], ids=["plain", "jax.jit", "fgrad.jit"])
+def test_an_inner_derivative_sums_what_only_an_outer_one_traces(collective, around):
+    """The values are not mapped, so that JAX's batching does not own them, but the axis is the inner vmap's."""
+
+    def program(library):
+        def inner(c, x):
+            return library.vjp(lambda y: jnp.sum(collective(y) ** 2), c)[1](c[0])[0] * x
+
+        def total(c):
+            return jnp.sum(library.vmap(lambda x: inner(c, x), axis_name="q")(jnp.array([1.0, 2.0])))
+
+        return around(library.value_and_grad(total))(jnp.array([0.5, 2.0]))
+
+    same(program(fgrad), program(jax))

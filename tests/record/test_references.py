@@ -881,3 +881,89 @@ def test_a_rule_for_forward_mode_writes_into_a_reference_from_outside(how):
         return library.grad(g)(1.5), outside[...]
 
     same(run(fgrad), run(jax), weak=False)
+
+
+def _logged(library, kind, by_argument):
+    """A function that appends 1 to a log from outside, while its forward rule appends 2 and its backward rule 3."""
+    log, count = jax.new_ref(jnp.zeros(6)), jax.new_ref(0)
+
+    def append(value, log, count):
+        log[count[...]] = value
+        count[...] += 1
+
+    def function(log, count, x):
+        append(1.0, log, count)
+        return jnp.sin(x)
+
+    def jvp(primals, tangents):
+        append(2.0, *primals[:2])
+        return jnp.sin(primals[2]), tangents[2] * (jnp.cos(primals[2]) if kind == "jvp" else 0.0)
+
+    def fwd(log, count, x):
+        append(2.0, log, count)
+        return jnp.sin(x), (log, count, x)
+
+    def bwd(residuals, ct):
+        append(3.0, *residuals[:2])
+        return None, None, ct * jnp.cos(residuals[2])
+
+    if by_argument:
+        ruled = (library.custom_vjp if kind == "vjp" else library.custom_jvp)(function)
+        ruled.defvjp(fwd, bwd) if kind == "vjp" else ruled.defjvp(jvp)
+        return log, lambda x: ruled(log, count, x)
+    ruled = (library.custom_vjp if kind == "vjp" else library.custom_jvp)(lambda x: function(log, count, x))
+    if kind == "vjp":
+        ruled.defvjp(lambda x: (fwd(log, count, x)[0], x), lambda x, ct: bwd((log, count, x), ct)[2:])
+    else:
+        ruled.defjvp(lambda primals, tangents: jvp((log, count, *primals), (None, None, *tangents)))
+    return log, ruled
+
+
+_CALLS = {
+    "once": lambda f: f,
+    "twice": lambda f: lambda x: f(f(x)),
+    "of a constant": lambda f: lambda x: f(lax.stop_gradient(x)) * x,
+    "in a scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "in a branch": lambda f: lambda x: lax.cond(x > 0, f, jnp.cos, x),
+    "in jit": jax.jit,
+}
+
+
+@pytest.mark.parametrize("call", _CALLS)
+@pytest.mark.parametrize("kind", ["jvp", "zero", "vjp"])
+@pytest.mark.parametrize("by_argument", [True, False], ids=["argument", "closed over"])
+def test_either_a_function_or_its_rules_write_outside_in_the_order_of_the_passes(by_argument, kind, call):
+    if call.startswith("in") and not by_argument:
+        pytest.skip("refused")
+    constant, calls = call == "of a constant", 2 if call in ("twice", "in a scan") else 1
+    forward = [1] if constant else [2] * calls
+    backward = [3] * calls if kind == "vjp" and not constant else []
+
+    def check(derived, expected):
+        log, f = _logged(fgrad, kind, by_argument)
+        derived(_CALLS[call](f))
+        np.testing.assert_array_equal(log[...], [*expected, *[0] * (6 - len(expected))])
+
+    check(lambda f: fgrad.vjp(f, 1.0), forward)
+    check(lambda f: fgrad.grad(f)(1.0), forward + backward)
+    if not constant:  # JAX's jit does not take the function alone
+        check(lambda f: jax.jit(fgrad.grad(f))(1.0), forward + backward)
+    if kind != "vjp":
+        check(lambda f: fgrad.linearize(f, 1.0), forward)
+        check(lambda f: fgrad.jvp(f, (1.0,), (2.0,)), forward)
+        check(lambda f: fgrad.grad(fgrad.grad(f))(1.0), forward)
+
+
+def test_forward_rules_in_a_block_write_outside_once():
+    """JAX runs them in the backward pass again."""
+    log, f = _logged(fgrad, "vjp", True)
+    fgrad.grad(fgrad.checkpoint(f))(1.0)
+    np.testing.assert_array_equal(log[...], [2, 3, 0, 0, 0, 0])
+
+
+def test_compiled_rules_that_close_over_references_are_refused():
+    log = jax.new_ref(jnp.zeros(6))
+    pure = jax.custom_jvp(jnp.sin)
+    pure.defjvp(lambda primals, tangents: (log.__setitem__(0, 1.0), jnp.sin(*primals), *tangents)[1:])
+    with pytest.raises(errors.UndefinedDerivativeError, match="make it an argument"):
+        fgrad.grad(jax.jit(pure))(1.0)

@@ -15,6 +15,7 @@ from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
 from fgrad.graph.linear_regions import no_forward_mode, only_transposed
 from fgrad.graph.op import Op, intern
+from fgrad.graph.references import accesses_reference
 from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
 from fgrad.jaxcore import ShapedArray, for_want_of_numbers
 from fgrad.jaxtypes import is_inexact
@@ -55,8 +56,15 @@ def _jvp_tangents(op: Op, live: tuple[bool, ...], numbers: bool = True) -> Local
         if not (for_want_of_numbers(error) and numbers and op.params["rule"].function is not None):
             raise
         return _called(op, live, op.params["rule"])
+    _refuse_accesses(op, rule)
     builder = PushforwardBuilder(op, live)
     return _checked(op, builder, builder.splice(rule, _primals_and_tangents(op, builder)))
+
+
+def _refuse_accesses(op: Op, rule: Graph) -> None:
+    """Refuse a rule that uses references in the forward pass; a recording runs such a rule itself, if it can."""
+    if any(map(accesses_reference, rule.nodes)):
+        raise errors.rule_closes_over_reference(op.params["label"])
 
 
 def _primals_and_tangents(op: Op, builder: PushforwardBuilder) -> list[int]:
@@ -160,6 +168,7 @@ def _vjp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     if any(needs[:k]):
         raise errors.closed_over("custom_vjp", op.params["label"])
     rule: VjpRule = op.params["rule"].of((*needs[k:], *live))
+    _refuse_accesses(op, rule.forward)
     num_res = len(rule.forward.outputs) - m
     builder = Builder(op.in_types)
     # most rules call the function itself

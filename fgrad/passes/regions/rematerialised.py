@@ -9,8 +9,9 @@ from typing import Any
 
 import jax
 
-from fgrad.graph.graph import Builder, Graph, applied
+from fgrad.graph.graph import Builder, Graph, Node, applied
 from fgrad.graph.op import Op, intern
+from fgrad.graph.references import accesses_reference
 from fgrad.graph.regions import keeps, remat
 from fgrad.jaxcore import ShapedArray
 from fgrad.passes.dependence import passed_on_by
@@ -55,9 +56,9 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     joint = vjp(body, [i for i, needed in enumerate(needs) if needed], live)
     full = simplify(joint.graph)
     # the body as it stands in the joint graph (whose nodes come in the body's order) tells which values may be kept
-    early = _before_cotangents(full, n)
+    nodes, early = _before_cotangents(full, n)
     spaces = {i: space for i, space in _saved(full, op.params["policy"]).items() if i in early}
-    first_graph, outs, kept = _forward_block(full, m, spaces)
+    first_graph, outs, kept = _forward_block(full, nodes, m, spaces)
     second, saved = _backward_block(full, n, m, spaces, {i: first_graph.types[number] for i, number in kept.items()})
     forward = first_graph.finish([*outs, *(kept[i] for i in saved)], first_graph.inputs[:n])
     backward_op = _with_body(op, second, None if op.params["barrier"] is None else True)
@@ -67,16 +68,20 @@ def _adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint
     return Adjoint(applied(_with_body(op, forward, op.params["barrier"])), backward, joint.results)
 
 
-def _forward_block(full: Graph, m: int, spaces: dict[int, Any]) -> tuple[Builder, Sequence[int], dict[int, int]]:
+def _forward_block(
+    full: Graph, early: Sequence[tuple[Node, range]], m: int, spaces: dict[int, Any]
+) -> tuple[Builder, Sequence[int], dict[int, int]]:
     """The body in a builder, the numbers of its outputs, and those of what may be saved, where it is to be kept."""
     builder = Builder(full.in_types)
-    body = Graph(full.in_types, full.consts, full.nodes, (*full.outputs[:m], *spaces))
-    outs = builder.splice(body, builder.inputs)
-    kept = dict(zip(spaces, outs[m:], strict=True))
+    numbers = dict(enumerate([*builder.inputs, *(builder.const(c) for c in full.consts)]))
+    for node, outs in early:
+        first = builder.emit(node.op, tuple([numbers[i] for i in node.inputs]), node.source)
+        numbers.update(zip(outs, range(first, first + len(outs)), strict=True))
+    kept = {i: numbers[i] for i in spaces}
     for i, space in spaces.items():
         if space is not None:
             kept[i] = _moved(builder, kept[i], space)
-    return builder, outs[:m], kept
+    return builder, [numbers[i] for i in full.outputs[:m]], kept
 
 
 def _backward_block(
@@ -102,16 +107,21 @@ def _backward_block(
     return builder.finish(outputs, [*builder.inputs[:n], *(saved[i] for i in needed), *cts]), needed
 
 
-def _before_cotangents(graph: Graph, n: int) -> set[int]:
-    """The values that do not depend on the inputs after the first ``n``."""
+def _before_cotangents(graph: Graph, n: int) -> tuple[list[tuple[Node, range]], set[int]]:
+    """The nodes that do not depend on the inputs after the first ``n``, and all their values.
+
+    NOTE [References on the cut] of ``partition`` holds here too.
+    """
     late = set(range(n, len(graph.in_types)))
-    early = set()
+    nodes: list[tuple[Node, range]] = []
+    early: set[int] = set()
     for node, outs in graph.numbered():
-        if late.isdisjoint(node.inputs):
+        if late.isdisjoint(node.inputs) and not accesses_reference(node):
+            nodes.append((node, outs))
             early.update(outs)
         else:
             late.update(outs)
-    return early
+    return nodes, early
 
 
 def _varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
