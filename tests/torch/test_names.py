@@ -283,3 +283,10 @@ def test_functions_as_attributes_and_members():
         "special_erf",
         "relu",
     ) and "ReLU" not in torch.relu.__doc__
+
+
+def test_casts_and_shapes_as_functions():
+    x = torch.tensor([[1.5, -2.5]], requires_grad=True)
+    assert torch._cast_Long(x).tolist() == [[1, -2]] and torch._cast_Float(x) is x
+    assert torch._cast_Double(x).grad_fn.name() == "ToCopyBackward0"
+    assert torch._shape_as_tensor(x).tolist() == [1, 2]
