@@ -74,10 +74,10 @@ class BuiltIn:
         return BuiltinFunctionType
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.__dict__["__qualname__"]
 
     def __repr__(self) -> str:
-        return f"<built-in function {self.__name__}>"
+        return f"<built-in function {self.__dict__['__name__']}>"
 
 
 def built_in(
