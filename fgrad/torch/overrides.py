@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Self
 
 from fgrad.mutable.context.modes import ITSELF, Scope, modes
@@ -22,7 +22,7 @@ from fgrad.mutable.context.torch_function.protocol import (
     overrides,
     watch,
 )
-from fgrad.mutable.context.torch_function.wrap import Attribute, behind, raw
+from fgrad.mutable.context.torch_function.wrap import Attribute, BuiltIn, behind, raw
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import fft, linalg, random, special
@@ -293,7 +293,7 @@ def _overridable() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str],
 
 
 def _is_public(value: Any) -> bool:
-    return inspect.isfunction(value)
+    return isinstance(value, FunctionType | BuiltIn)
 
 
 #: functions of ``torch.functional`` that are written in C++ or not overridable

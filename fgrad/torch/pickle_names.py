@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fgrad.deferred import import_at_first_use
+from fgrad.mutable.context.torch_function.wrap import BuiltIn
 
 _HERE = "fgrad.torch"
 
@@ -66,7 +67,7 @@ def public_name(value: Any, name: str) -> tuple[str, str] | None:
     public = _public().get(id(value))
     if public is not None:
         return public
-    if isinstance(value, FunctionType) and getattr(_module(""), name, None) is value:
+    if isinstance(value, FunctionType | BuiltIn) and getattr(_module(""), name, None) is value:
         return "torch", name  # imported at first use
     folder = next((each for each in _FOLDERS if inner.startswith(each + ".")), inner)
     path = _CLASSES.get((inner, name)) or _FILES.get(inner, folder)

@@ -9,7 +9,7 @@ Source: `torch.special <https://docs.pytorch.org/docs/stable/special.html>`_.
 
 from typing import TYPE_CHECKING, Any
 
-from fgrad.mutable.context.torch_function.wrap import overridable, raw
+from fgrad.mutable.context.torch_function.wrap import built_in, raw
 from fgrad.torch.ops.elementwise.elementary import (
     exp2 as exp2,
     expm1 as expm1,
@@ -48,7 +48,7 @@ psi = digamma
 
 # these are functions of ``torch`` too; ``__torch_function__`` sees them as two
 for _name in (*__all__, *_SHARED):
-    globals()[_name] = overridable(raw(globals()[_name]), f"torch.special.special_{_name}")
+    globals()[_name] = built_in(raw(globals()[_name]), f"torch.special.special_{_name}", __name__, _name)
 
 _PREFIX = "special."
 

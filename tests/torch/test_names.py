@@ -1,11 +1,20 @@
 """Names that programs use besides tensors and autograd: constants, settings, questions about machine and build."""
 
+import copy
 import importlib
+import importlib.util
+import inspect
 import math
+import pickle
+from enum import Enum
 
 import pytest
 
 import fgrad.torch as torch
+from fgrad.mutable.context.torch_function.wrap import BuiltIn
+from fgrad.torch.ops.table.table import TABLE
+
+theirs = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
 
 def test_constants():
@@ -224,3 +233,60 @@ def test_names_of_operators():
         ]  # fmt: skip
 
     assert run(torch) == run(pytest.importorskip("torch"))
+
+
+def named(namespace, path):
+    for name in path.split("."):
+        namespace = getattr(namespace, name, None)
+    return namespace
+
+
+#: they raise, and tell what is used in their place
+REMOVED = ("eig", "lstsq", "matrix_rank", "solve", "symeig")
+
+
+@pytest.mark.skipif(theirs is None, reason="real torch is the oracle")
+def test_functions_in_cpp_are_built_in():
+    names = [name for name, row in TABLE.items() if row.function or "." in name]
+    pairs = [(name, named(torch, name), named(theirs, name)) for name in names if name not in REMOVED]
+    functions = [pair for pair in pairs if hasattr(pair[1], "override") and pair[2] is not None]
+    assert len(functions) > 500
+    unlike = [name for name, ours, other in functions if isinstance(ours, BuiltIn) != inspect.isbuiltin(other)]
+    assert not unlike
+    assert not [name for name, value in vars(torch.Tensor).items() if isinstance(value, BuiltIn)]
+
+
+def test_built_in_functions_are_found_by_pickle():
+    for function in (named(torch, name) for name in TABLE):
+        assert not isinstance(function, BuiltIn) or pickle.loads(pickle.dumps(function)) is function
+    assert pickle.loads(pickle.dumps(torch.special.erf)) is torch.special.erf
+    assert copy.deepcopy(torch.relu) is torch.relu
+
+
+def test_functions_as_attributes_and_members():
+    class Layer:
+        activation, product, gelu = torch.relu, torch.mul, torch.nn.functional.gelu
+        relu = torch.nn.functional.relu
+
+    class Activation(Enum):
+        relu = torch.relu
+        norm = torch.norm
+
+    x = torch.tensor([-1.0, 2.0])
+    assert Layer().activation(x).tolist() == [0.0, 2.0] and Layer().product(x, other=x).tolist() == [1.0, 4.0]
+    assert Layer().gelu is torch.nn.functional.gelu
+    with pytest.raises(RuntimeError, match="Boolean value"):
+        Layer().relu(x)  # a function in Python is a method
+    assert [*Activation] == [Activation.relu] and Activation(torch.relu).value(x).tolist() == [0.0, 2.0]
+    assert inspect.isbuiltin(torch.relu) and inspect.isroutine(torch.relu) and repr(torch.relu).startswith("<built-in")
+    assert (torch.special.erf.__name__, torch.relu.__name__) == (
+        "special_erf",
+        "relu",
+    ) and "ReLU" not in torch.relu.__doc__
+
+
+def test_casts_and_shapes_as_functions():
+    x = torch.tensor([[1.5, -2.5]], requires_grad=True)
+    assert torch._cast_Long(x).tolist() == [[1, -2]] and torch._cast_Float(x) is x
+    assert torch._cast_Double(x).grad_fn.name() == "ToCopyBackward0"
+    assert torch._shape_as_tensor(x).tolist() == [1, 2]

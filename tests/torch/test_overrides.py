@@ -18,7 +18,7 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.context.torch_function.protocol import Rule, watch
-from fgrad.mutable.context.torch_function.wrap import Attribute
+from fgrad.mutable.context.torch_function.wrap import Attribute, BuiltIn
 from fgrad.torch.methods import overridable
 from fgrad.torch.ops.table.dispatch import FUNCTIONAL
 from fgrad.torch.ops.table.table import TABLE
@@ -121,7 +121,9 @@ def test_every_function_of_a_namespace_is_of_the_table(namespace):
     module = member(namespace)
     for name in dir(module):
         value = getattr(module, name)
-        ours = isinstance(value, FunctionType) and value.__module__.startswith("fgrad.torch") and name[0] != "_"
+        ours = (
+            isinstance(value, FunctionType | BuiltIn) and value.__module__.startswith("fgrad.torch") and name[0] != "_"
+        )
         if ours and f"{namespace}.{name}" not in FUNCTIONS_CLOSED and name not in ("overridable", "raw"):
             assert hasattr(value, "override"), name
 

@@ -47,6 +47,10 @@ class LazyRoutine(Routine):
     def joins(self) -> bool:
         return False
 
+    @property
+    def lost_by_numpy(self) -> float:
+        return 0  # it is NumPy that joins and cuts
+
     def recorded(self) -> Routine:
         routine = self._recorded
         if routine is None:

@@ -12,6 +12,7 @@ always ``Batched(Batched(array, 1), 2)``.
 
 from typing import Any, ClassVar
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 
 
@@ -54,6 +55,12 @@ class Batched:
         return self.array.dtype
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if all(level.number != self.level for level in modes.maps):
+            raise RuntimeError(
+                "Either your tensor may have escaped from inside a function being vmapped and this is a user error "
+                "(see https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch "
+                "error in `vmap` Please file an issue if it looks like the latter"
+            )
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
             "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere "

@@ -127,7 +127,8 @@ FAMILIES = {
     "ops.reductions.norms": "dist _euclidean_dist() cdist() renorm renorm_",
     "ops.reductions.ordering": "sort argsort msort topk median nanmedian kthvalue mode quantile nanquantile unique "
     "unique_consecutive",
-    "ops.reductions.softmax": "softmax log_softmax _safe_softmax()",
+    "ops.reductions.softmax": "softmax log_softmax _safe_softmax() _softmax_backward_data() "
+    "_log_softmax_backward_data()",
     "ops.reductions.statistics": "var std var_mean() std_mean() cov corrcoef bincount",
     "ops.reductions.weight_norms": "norm_except_dim() _weight_norm_interface() _weight_norm()",
     "ops.signal.central_differences": "gradient()",

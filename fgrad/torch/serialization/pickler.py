@@ -7,6 +7,7 @@ from typing import IO, Any, ClassVar
 
 from attrs import frozen
 
+from fgrad.mutable.context.torch_function.wrap import BuiltIn
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
@@ -86,7 +87,7 @@ class Pickler(_WRITTEN_IN_PYTHON):
             self.write(pickle.GLOBAL + "\n".join((*names, "")).encode())
             self.memoize(obj)
 
-    dispatch[FunctionType] = save_global
+    dispatch[FunctionType] = dispatch[BuiltIn] = save_global
 
 
 def _name(obj: Any, name: str | None) -> tuple[str, str] | None:

@@ -83,6 +83,8 @@ PROGRAMS: dict[str, Callable[[], tuple[torch.Tensor, list[torch.Tensor]]]] = {
     "channels last": lambda: (
         lambda x: ((x * 2).sum(), [x])
     )(leaf(1, 2, 3, 4).detach().to(memory_format=torch.channels_last).requires_grad_()),
+    "many joined": lambda: (lambda x: (torch.stack([x * k for k in range(20)]).exp().sum(), [x]))(leaf(3)),
+    "many in a row": lambda: (lambda x: (torch.cat([x * k for k in range(20)], 1).exp().sum(), [x]))(leaf(2, 3)),
     "cross entropy": lambda: (
         lambda x: (torch.nn.functional.cross_entropy(x, torch.tensor([0, 2])), [x])
     )(leaf(2, 3)),

@@ -73,3 +73,10 @@ def test_as_strided_of_contiguous_examples():
         for t in (torch, fgrad.torch)
     )
     np.testing.assert_array_equal(found.tolist(), expected.tolist())
+
+
+def test_a_tensor_that_escaped_is_told_apart():
+    kept = []
+    torch.vmap(lambda x: kept.append(x * 2) or x)(torch.ones(2))
+    with pytest.raises(RuntimeError, match="may have escaped from inside a function being vmapped"):
+        (kept[0] + 1).item()

@@ -458,6 +458,14 @@ def extra_state(torch: Any, tell: Story) -> None:
 
 
 @scenario
+def weights_of_recurrent_layers_by_name(torch: Any, tell: Story) -> None:
+    for layer in (torch.nn.LSTM(2, 3, 2, bidirectional=True, proj_size=2), torch.nn.GRU(2, 3, bias=False)):
+        tell(layer._flat_weights_names, layer._all_weights)
+        pairs = zip(layer._flat_weights_names, layer._flat_weights, strict=True)
+        tell(all(layer._parameters[name] is weight for name, weight in pairs))
+
+
+@scenario
 def pickled_parameters_keep_their_attributes(torch: Any, tell: Story) -> None:
     parameter = torch.nn.Parameter(torch.ones(2), requires_grad=False)
     parameter.note = "kept"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+import fgrad.torch as torch
 from tests.torch.ops.sample import Sample, normal
 
 _F = "nn.functional."
@@ -17,6 +18,8 @@ SOFTMAX: list[Sample] = [
     Sample(_F + "log_softmax", (normal(3, 4), -1)),
     Sample("_safe_softmax", (normal(3, 4), -1)),
     Sample("_safe_softmax", (np.where(np.arange(12).reshape(3, 4) < 4, -np.inf, normal(3, 4)), 1), label="masked"),
+    Sample("_softmax_backward_data", (normal(3, 4), normal(3, 4, seed=1), 1, torch.float64)),
+    Sample("_log_softmax_backward_data", (normal(3, 4), normal(3, 4, seed=1), 0, torch.float64)),
     Sample(_F + "softmin", (normal(2, 3, 4),), label="implicit"),
     Sample(_F + "softmin", (normal(3, 4), 0)),
     Sample(_F + "gumbel_softmax", (normal(3, 4),), seeded=True),

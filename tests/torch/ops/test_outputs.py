@@ -26,6 +26,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "of what is no NaN": lambda t: t.nansum(t.tensor([1.7, t.nan]), 0, out=t.empty((), dtype=t.float64)),
     "in the output's type alone": lambda t: t.nansum(t.ones(3), 0, dtype=t.float32, out=t.empty((), dtype=t.float64)),
     "not in a complex one": lambda t: t.nansum(t.ones(3), 0, out=t.empty((), dtype=t.complex64)),
+    "bounds that are tensors": lambda t: t.clamp(
+        t.arange(3.0), t.ones(1), 1 + t.ones(1), out=t.empty(3, dtype=t.float64)
+    ),
+    "bounds that are numbers": lambda t: t.clamp(t.arange(3.0), 1, 2, out=t.empty(3, dtype=t.float64)),
+    "mantissas of one type": lambda t: t.frexp(t.ones(1), out=(t.empty(1, dtype=t.float64), t.empty(1, dtype=t.int32))),
+    "nothing is written": lambda t: t.empty(2, 1, out=t.arange(4.0)),
+    "to what needs no gradient": lambda t: t.empty(2, out=t.ones(2, requires_grad=True)),
+    "empty of a format": lambda t: t.empty(1, 1, 1, 1, out=t.ones(1), memory_format=t.channels_last),
     "means do not": lambda t: t.std(t.ones(3), 0, out=t.empty((), dtype=t.int64)),
     "second output": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty(()))),
     "named results": lambda t: t.max(t.ones(3), 0, out=(t.empty(()), t.empty((), dtype=t.int64))).indices,

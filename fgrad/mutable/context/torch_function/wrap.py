@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import BuiltinFunctionType
 from typing import Any
 
 from fgrad.mutable.context.torch_function.protocol import (
@@ -46,6 +47,55 @@ def overridable(
         return function  # another name for the same function
     override = override_of(like or plainly, name, rule, autocast)
     return _entrance(_ENTRANCES.get(rule, _general)(plainly, override, called), plainly, override)
+
+
+class BuiltIn:
+    """A function that stays what it is as an attribute of a class, as those that PyTorch has in C++.
+
+    >>> import fgrad.torch as torch
+    >>> class Layer:
+    ...     activation = torch.relu
+    >>> Layer().activation is torch.relu
+    True
+    """
+
+    # ``__call__`` is a slot that holds the function: a call of the instance has no frame between
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+
+    def __init__(self, function: Callable[..., Any], home: str, name: str):
+        """Arguments: what is called, and the module and name under which pickles find this object."""
+        self.__call__: Callable[..., Any] = function
+        self.__dict__.update(vars(function))
+        self.__dict__.update(__doc__=function.__doc__, __name__=function.__name__, __qualname__=name, __module__=home)
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What ``isinstance`` and ``inspect`` are told."""
+        return BuiltinFunctionType
+
+    def __reduce__(self) -> str:
+        return self.__dict__["__qualname__"]
+
+    def __repr__(self) -> str:
+        return f"<built-in function {self.__dict__['__name__']}>"
+
+
+def built_in(
+    function: Callable[..., Any],
+    name: str,
+    home: str,
+    short_name: str,
+    rule: Rule = Rule.PARSED,
+    like: Callable[..., Any] | None = None,
+    autocast: Any = None,
+) -> Any:
+    """``overridable`` for a function that PyTorch has in C++: see ``BuiltIn``."""
+    public = overridable(function, name, rule, lambda: itself, like, autocast)
+    if public is function:
+        return function
+    itself = BuiltIn(public, home, short_name)
+    itself.__dict__["entrance"] = itself, raw(public)
+    return itself
 
 
 def _general(function: Callable[..., Any], override: Override, called: Callable[[], Any] | None) -> Any:
@@ -193,7 +243,7 @@ def _of_anything(function: Callable[..., Any], override: Override, called: Calla
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
             if watch.on and is_overridden((), {}):
-                return override.dispatch(public, args, kwargs)
+                return override.dispatch(public if called is None else called(), args, kwargs)
             return function(*args, **kwargs)
         except Exception as error:
             AT_ENTRANCE.call(error, (*args, *kwargs.values()))

@@ -4,7 +4,6 @@ import inspect
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, NoReturn
 
 from fgrad.mutable.ports import AT_OUTERMOST
@@ -129,13 +128,6 @@ class Registry(_Attributes):
     _state_dict_pre_hooks: _Hooks
     _load_state_dict_pre_hooks: _Hooks
     _load_state_dict_post_hooks: _Hooks
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make static methods of PyTorch's functions among a class's attributes: built-in functions are no methods."""
-        super().__init_subclass__(**kwargs)
-        for name, value in list(vars(cls).items()):
-            if isinstance(value, FunctionType) and hasattr(value, "entrance"):
-                setattr(cls, name, staticmethod(value))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__

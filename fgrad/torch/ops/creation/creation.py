@@ -14,11 +14,13 @@ from fgrad.mutable.values.capacity import check_storage, number_of_elements, sto
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.ops.creation.copying import format_strides, laid_out
 from fgrad.torch.ops.creation.making import (
+    check_dtype_of,
     constant_tensor,
     device_or_default,
     fill_number,
     filled,
     inferred_dtype,
+    requiring_grad,
     resized_out,
     sizes_of,
     tensor_from_array,
@@ -42,13 +44,17 @@ def _factory(
     out: Tensor | None,
 ) -> Tensor:
     """``filled`` with a shape given as integers, as a sequence, or by name."""
+    shape = _size_of(function, size, named)
+    return filled(shape, value, dtype, device, wants_grad(requires_grad, function), out, function)
+
+
+def _size_of(function: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
     if "size" in named:
         size = (named.pop("size"),)
     check_unexpected(function, named)
     if not size:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
-    grad_requested = wants_grad(requires_grad, function)
-    return filled(sizes_of(size, function), value, dtype, device, grad_requested, out, function)
+    return sizes_of(size, function)
 
 
 @composite(method=False, dispatch=UNLISTED)
@@ -107,14 +113,22 @@ def empty(
     names: Any = None,
     **named: Any,
 ) -> Tensor:
-    """A tensor of uninitialized elements: here, zeros.
+    """A tensor of uninitialized elements: here, zeros; with ``out=`` those that are in its memory.
 
     Source: `torch.empty <https://docs.pytorch.org/docs/stable/generated/torch.empty.html>`_.
     """
-    tensor = _factory("empty", 0, size, named, dtype, device, requires_grad, out)
-    if memory_format is None or out is not None:
-        return tensor
-    return laid_out(tensor, format_strides(tensor, memory_format))
+    if out is not None:
+        return _empty_out(_size_of("empty", size, named), out, dtype, requires_grad, memory_format)
+    tensor = _factory("empty", 0, size, named, dtype, device, requires_grad, None)
+    return tensor if memory_format is None else laid_out(tensor, format_strides(tensor, memory_format))
+
+
+def _empty_out(shape: tuple[int, ...], out: Tensor, dtype: Any, requires_grad: bool, memory_format: Any) -> Tensor:
+    if memory_format is not None:
+        raise RuntimeError("'memory_format' argument is incompatible with 'out' tensor argument")
+    check_dtype_of(out, None if dtype is None else dtypes.argument(dtype, "empty"))
+    out.resize_(shape)
+    return requiring_grad(out) if wants_grad(requires_grad, "empty") else out
 
 
 @composite(method=False, dispatch=UNLISTED)

@@ -110,11 +110,16 @@ def resized_out(out: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
     Raises:
       RuntimeError: the given ``dtype`` is not the tensor's.
     """
+    check_dtype_of(out, dtype)
+    return resized(out, shape)
+
+
+def check_dtype_of(out: Tensor, dtype: Any) -> None:
+    """Raise PyTorch's error if a ``dtype`` is given that is not that of ``out``."""
     if dtype is not None and dtype is not out._type.dtype:
         raise RuntimeError(
             f"dtype {dtype.scalar_name} does not match dtype of out parameter ({out._type.dtype.scalar_name})"
         )
-    return resized(out, shape)
 
 
 def fill_number(function: str, value: Any) -> Any:
@@ -137,7 +142,8 @@ def filled(
 ) -> Tensor:
     """A tensor filled with one value: a new one, or ``out``."""
     if out is not None:
-        return fill_(resized_out(out, shape, None if dtype is None else dtypes.argument(dtype, function)), value)
+        target = resized_out(out, shape, None if dtype is None else dtypes.argument(dtype, function))
+        return requiring_grad(fill_(target, value)) if requires_grad else fill_(target, value)
     element_type = get_default_dtype() if dtype is None else dtypes.argument(dtype, function)
     check_number(value, element_type)
     return constant_tensor(shape, value, element_type, device_or_default(device), requires_grad)

@@ -316,7 +316,13 @@ def _mantissa(x: Any, exponent: Any) -> Any:
 
 
 @operation(
-    "FrexpBackward0", strides=elementwise, name="_frexp", outputs=("mantissa", "exponent"), method=False, function=False
+    "FrexpBackward0",
+    strides=elementwise,
+    name="_frexp",
+    outputs=("mantissa", "exponent"),
+    method=False,
+    function=False,
+    out=exact("torch.frexp() expects {output} to have dtype {c_want} but got {c_got}", "mantissa", "exponent"),
 )
 def _frexp(input: Array) -> Any:
     if kind(input) != "f":
@@ -325,7 +331,7 @@ def _frexp(input: Array) -> Any:
     return _mantissa(input, exponent.astype(input.dtype)), exponent
 
 
-@composite(out=exact("torch.frexp() expects {output} to have dtype {c_want} but got {c_got}", "mantissa", "exponent"))
+@composite()
 def frexp(input: Array, *, out: Any = None) -> Any:
     """Mantissas, with absolute values in [1/2, 1), and exponents to base 2.
 

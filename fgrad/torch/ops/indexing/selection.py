@@ -17,7 +17,7 @@ from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivativ
 from fgrad.torch.ops.table.kernels import check_real_gradient
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.numbers import check_computed, check_fits, check_number, plain_number
-from fgrad.torch.ops.table.outputs import FOUND, NOT_TAKEN, exact
+from fgrad.torch.ops.table.outputs import CAST, FOUND, NOT_TAKEN, exact
 from fgrad.torch.ops.table.overloads import Choice, chooser_of, no_match, overload, overloaded, types_of
 from fgrad.torch.ops.table.table import (
     NUMBERS,
@@ -147,7 +147,7 @@ def _clamp_numbers(input: Array, min: Number = None, max: Number = None) -> Any:
     return _bounded(input, min, max, kernel)
 
 
-@overload("clamp", "ClampBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise)
+@overload("clamp", "ClampBackward0", overloads=OF_TENSORS, promote=common, strides=elementwise, out=CAST)
 def _clamp_tensors(input: Array, min: Array = None, max: Array = None) -> Any:  # type: ignore[assignment]
     return _bounded(input, min, max, "" if min is None or max is None else "clamp_cpu")
 

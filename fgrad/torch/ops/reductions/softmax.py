@@ -13,7 +13,7 @@ from fgrad.torch.ops.reductions.reductions import total
 from fgrad.torch.ops.table.broadcasting import in_float
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim
 from fgrad.torch.random.scalars import not_implemented
 
@@ -117,3 +117,16 @@ def log_softmax(input: Array, dim: int, dtype: Any = None) -> Tensor:
 def _safe_softmax(input: Array, dim: int, dtype: Any = None) -> Tensor:
     """``softmax``, and zeros where every element is minus infinity."""
     return apply(_safely.operation, (_of_type(input, dtype),), (dim,))
+
+
+@operation("SoftmaxBackwardDataBackward0", method=False)
+def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
+    """The gradient of ``softmax`` in its input, given that in its result."""
+    products = grad_output * output
+    return products - output * products.sum(dim, keepdims=True)
+
+
+@operation("LogSoftmaxBackwardDataBackward0", method=False)
+def _log_softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
+    """The gradient of ``log_softmax`` in its input, given that in its result."""
+    return grad_output - jnp.exp(output) * grad_output.sum(dim, keepdims=True)

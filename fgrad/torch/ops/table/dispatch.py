@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from attrs import evolve, frozen
 
-from fgrad.mutable.context.torch_function.protocol import Rule
-from fgrad.mutable.context.torch_function.wrap import overridable, raw
+from fgrad.mutable.context.torch_function.protocol import IN_PYTHON as WRITTEN_IN_PYTHON, Rule
+from fgrad.mutable.context.torch_function.wrap import built_in, overridable, raw
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,7 +83,10 @@ def dispatched(
         name = f"{dispatch.module or 'torch'}.{dispatch.name or short_name}"
     else:
         name = f"torch.{namespace}.{namespace}_{short_name}"
-    return overridable(function, name, dispatch.rule, like=dispatch.like, autocast=autocast)
+    if dispatch.rule in WRITTEN_IN_PYTHON:
+        return overridable(function, name, dispatch.rule, like=dispatch.like, autocast=autocast)
+    home = f"fgrad.torch.{namespace}".rstrip(".")
+    return built_in(function, name, home, short_name, dispatch.rule, dispatch.like, autocast)
 
 
 def of_method(function: Dispatch | None) -> Dispatch:

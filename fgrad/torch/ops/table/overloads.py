@@ -16,7 +16,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace, check_written
-from fgrad.torch.ops.table.outputs import FROM_OPERATION, check_accepted
+from fgrad.torch.ops.table.outputs import FROM_OPERATION, Output, check_accepted
 from fgrad.torch.ops.table.table import (
     NUMBERS,
     TABLE,
@@ -39,6 +39,8 @@ class Overload:
     operation: Operation
     signature: Signature
     wrapped: Callable[..., Tensor] | None
+    #: what it accepts as ``out=``, if not what the row of the function says
+    out: Output | None = None
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         operands, params = self._split(args)
@@ -46,7 +48,7 @@ class Overload:
             if self.wrapped is not None and all([x._inference for x in operands if isinstance(x, Tensor)]):  # noqa: C419
                 return self.wrapped(*args)
             return apply(self.operation, operands, params)
-        return run_into(self.operation.name, self.operation, operands, params, out)
+        return run_into(self.operation.name, self.operation, operands, params, out, self.out)
 
     def write(self, *args: Any) -> Tensor:
         """Run it in place of the first argument."""
@@ -70,17 +72,24 @@ Choice = tuple[Any, ...]
 
 
 def overload(
-    function: str, node: Any, *, wrapped: Callable[..., Tensor] | None = None, **settings: Any
+    function: str,
+    node: Any,
+    *,
+    wrapped: Callable[..., Tensor] | None = None,
+    out: Output | None = None,
+    **settings: Any,
 ) -> Callable[[Callable[..., Any]], Overload]:
     """Enter a function of arrays as one of the operations behind ``function``; ``settings`` as in ``operation``.
 
     ``wrapped`` is the function that PyTorch's kernel calls with the number as a tensor.  Autograd skips inference
     tensors, so it sees only that inner call, in which the number's tensor is a normal one.
+
+    ``out`` is what it accepts as ``out=``, if not what the row of ``function`` says.
     """
 
     def enter(array_function: Callable[..., Any]) -> Overload:
         public = operation(node, error_name=function, method=False, function=False, **settings)(array_function)
-        return Overload(operation_of(public), Signature(function, array_function), wrapped)
+        return Overload(operation_of(public), Signature(function, array_function), wrapped, out)
 
     return enter
 

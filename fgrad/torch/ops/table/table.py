@@ -367,10 +367,17 @@ def _bound_to(op: Operation, apply: Callable[..., Any]) -> Callable[[Binding, tu
     return bound
 
 
-def run_into(called: str, op: Operation, operands: Sequence[Any], params: tuple[Any, ...], out: Any) -> Any:
-    """Run an operation with ``out=``: the given tensors are resized if need be, and written."""
+def run_into(
+    called: str,
+    op: Operation,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    out: Any,
+    rule: Output | None = None,
+) -> Any:
+    """Run an operation with ``out=``: the given tensors are resized if need be, and written; see ``write_outputs``."""
     _check_untracked(called, operands, out)
-    return write_outputs(called, op, operands, apply(op, operands, params), out)
+    return write_outputs(called, op, operands, apply(op, operands, params), out, rule)
 
 
 def _output(called: str) -> Output:
@@ -405,6 +412,7 @@ def writes_out(
 
 
 def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
+    """Raise PyTorch's error for a call with ``out=`` that would be differentiated."""
     outs = out if isinstance(out, tuple | list) else (out,)
     if modes.dual_level >= 0 and any(isinstance(x, Tensor) and tangent_of(x) is not None for x in (*operands, *outs)):
         raise NotImplementedError(
@@ -422,7 +430,7 @@ def write_outputs(
 ) -> Any:
     """Write what a function returned to the tensors given as ``out=``, and return these.
 
-    ``rule`` is what the function accepts as ``out=``, if it has no row of this name.
+    ``rule`` is what is accepted as ``out=``, if that does not stand in the row of this name.
     """
     several = isinstance(returned, tuple)
     results, outs = returned if several else (returned,), out if several and isinstance(out, tuple | list) else (out,)
