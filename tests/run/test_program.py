@@ -9,6 +9,7 @@ import pytest
 from jax.extend.core import Primitive
 
 import fgrad
+from fgrad.graph import source
 from fgrad.jaxcore import ShapedArray, typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.executable import Executable
@@ -83,10 +84,12 @@ def test_a_numpy_program_has_source():
     assert "v1 = add_1(v0, v0)" in str(caught.getrepr())
 
 
-def test_the_source_of_a_numpy_program_goes_with_it():
+def test_the_source_of_a_numpy_program_goes_with_the_last_one_that_has_it():
     program = numpy_program(stage_closed(lambda x: [x + x], [ShapedArray((4,), np.dtype("float32"))]))
     assert program is not None
     file = program.run.__code__.co_filename
     assert linecache.getlines(file)
     del program
+    assert linecache.getlines(file)
+    source._compiled.cache_clear()
     assert not linecache.getlines(file)
