@@ -16,7 +16,7 @@ TYPES = ("float32", "bfloat16", "float64", "int32", "uint8", "bool", "complex64"
 
 def text(function: Any, x: Any) -> str:
     """A graph, or the error of recording it."""
-    fgrad.clear_cache()
+    templates._templates.clear()
     try:
         return str(fgrad.make_graph(function)(x))
     except Exception as error:

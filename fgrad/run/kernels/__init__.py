@@ -9,6 +9,9 @@ from fgrad.run.kernels.kernel import TABLE
 TABLE.defer(
     __name__,
     {
+        "bits": (
+            *("le_to", "lt_to", "population_count", "shift_left", "shift_right_arithmetic", "shift_right_logical"),
+        ),
         "convolution": ("conv_general_dilated",),
         "decompositions": (
             *("cholesky", "eigh", "geqrf", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd"),

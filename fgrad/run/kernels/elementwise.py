@@ -186,25 +186,6 @@ def _quotient(x: Any, y: Any) -> Any:
     return np.where(y == 0, ~np.zeros_like(y), quotient) if np.count_nonzero(y == 0) else quotient
 
 
-def _in_total_order(compare: np.ufunc) -> Entry:
-    """A comparison by which NaNs are the least or greatest numbers, by their signs, and -0 is less than 0."""
-
-    def entry(op: Op) -> Kernel | None:
-        if _all_in(_BITS, op):
-            return same(compare, ARITHMETIC, elementwise=True)
-        if not _all_in(FLOATS, op):
-            return None
-        return same(lambda x, y: compare(_ordered_bits(x), _ordered_bits(y)), FUNCTION, elementwise=True)
-
-    return entry
-
-
-def _ordered_bits(x: Any) -> Any:
-    """Integers in the order of floating-point numbers."""
-    bits = np.asarray(x).view(f"int{8 * x.dtype.itemsize}")
-    return np.where(bits < 0, np.iinfo(bits.dtype).max ^ bits, bits)
-
-
 def _complex(op: Op) -> Kernel:
     dtype = op.out_types[0].dtype
 
@@ -216,33 +197,6 @@ def _complex(op: Op) -> Kernel:
     return same(compute, MOVED, elementwise=True)
 
 
-def _shift(function: Compute) -> Entry:
-    """A shift of bits, whose result is that of all bits shifted out where the distance is not inside the type."""
-
-    def entry(op: Op) -> Kernel | None:
-        if not _all_in(INTEGERS, op):
-            return None
-        bits = 8 * op.in_types[0].dtype.itemsize
-
-        def compute(x: Any, distance: Any) -> Any:
-            inside = (distance >= 0) & (distance < bits)
-            return np.where(inside, function(x, np.where(inside, distance, 0)), function(function(x, bits - 1), 1))
-
-        return same(compute, FUNCTION, elementwise=True)
-
-    return entry
-
-
-def _right_shift(sign: str) -> Compute:
-    """A shift of the bits as those of signed or unsigned integers."""
-
-    def shift(x: Any, distance: Any) -> Any:
-        dtype = f"{sign}int{8 * x.dtype.itemsize}"
-        return np.right_shift(x.astype(dtype), np.asarray(distance, dtype)).astype(x.dtype)
-
-    return shift
-
-
 def _abs(op: Op) -> Kernel | None:
     if _all_in(COMPLEX, op):
         return _function_kernel(np.abs)
@@ -252,14 +206,6 @@ def _abs(op: Op) -> Kernel | None:
 def _conjugate(dtype: np.dtype) -> Compute:
     """The conjugate; of real numbers in a complex type."""
     return lambda x: np.conjugate(x).astype(dtype, copy=False)
-
-
-def _population_count(op: Op) -> Kernel | None:
-    dtype = op.out_types[0].dtype
-    if not _all_in(INTEGERS, op):
-        return None
-    unsigned = f"uint{8 * dtype.itemsize}"
-    return same(lambda x: np.bitwise_count(x.view(unsigned)).astype(dtype), FUNCTION, elementwise=True)
 
 
 def _greater(x: Any, y: Any) -> Any:
@@ -445,9 +391,7 @@ ELEMENTWISE: dict[str, Entry] = {
     "log": _by_double_if_few(np.log, as_xla=flushing),
     "log1p": _by_double_if_few(np.log1p, _log1p, 1 << 11),
     "logistic": _by_size(_logistic_at_once, _logistic, _logistic_at_once),
-    "le_to": _in_total_order(np.less_equal),
     "lt": _arithmetic(np.less, ORDERED),
-    "lt_to": _in_total_order(np.less),
     "max": _arithmetic(np.maximum, REALS, as_xla=_greater),
     "min": _arithmetic(np.minimum, REALS, as_xla=_lesser),
     "mul": _arithmetic(np.multiply, NUMBERS),
@@ -455,15 +399,11 @@ ELEMENTWISE: dict[str, Entry] = {
     "neg": _exact(np.negative, NUMBERS),
     "not": _exact(np.invert, _BITS),
     "or": _exact(np.bitwise_or, _BITS),
-    "population_count": _population_count,
     "pow": _by_double(np.power, SLOW_FUNCTION),
     "rem": _rem,
     "round": _round,
     "rsqrt": _arithmetic(lambda x: 1 / np.sqrt(x), FLOATS, exact=False),
     "select_n": _select,
-    "shift_left": _shift(np.left_shift),
-    "shift_right_arithmetic": _shift(_right_shift("")),
-    "shift_right_logical": _shift(_right_shift("u")),
     "sign": _arithmetic(lambda x: np.where(x == 0, x, np.sign(x)), REALS),
     "sin": _by_double_if_few(np.sin),
     "sinh": _by_double(np.sinh),

@@ -76,6 +76,8 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
     """Real numbers in a floating-point type; to the 16-bit types through float32, as in C++."""
+    if values.dtype == dtype:
+        return values
     with np.errstate(over="ignore"):
         if dtype.itemsize == 2:
             values = values.astype(FLOAT32, copy=False)

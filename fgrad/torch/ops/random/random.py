@@ -145,15 +145,17 @@ def new(
     dtype: Any = None,
 ) -> Tensor:
     """A new tensor, or the one given as ``out=``, filled with random numbers."""
-    asked = factory.pop("dtype", None)
+    asked = out = generator = device = None
+    requires_grad = False
+    if factory:  # else not looked through: that takes as long as to draw the numbers of a small tensor
+        asked, out, generator = factory.pop("dtype", None), factory.pop("out", None), factory.pop("generator", None)
+        device, requires_grad = factory.pop("device", None), wants_grad(factory.pop("requires_grad", False), name)
+        if "size" in factory:
+            size = (factory.pop("size"),)
+        for key in ("layout", "pin_memory", "names"):
+            factory.pop(key, None)
+        check_unexpected(name, factory)
     element_type = dtypes.argument(asked or dtype or get_default_dtype(), name)
-    out, generator = factory.pop("out", None), factory.pop("generator", None)
-    device, requires_grad = factory.pop("device", None), wants_grad(factory.pop("requires_grad", False), name)
-    if "size" in factory:
-        size = (factory.pop("size"),)
-    for key in ("layout", "pin_memory", "names"):
-        factory.pop(key, None)
-    check_unexpected(name, factory)
     if generator is not None and not isinstance(generator, Generator):
         types = ", ".join([*map(type_name, size), f"generator={type_name(generator)}"])
         raise TypeError(no_match(name, types, _factories("tuple of ints size")))
@@ -161,12 +163,13 @@ def new(
         raise TypeError(no_match(name, "", _factories("tuple of ints size")))
     shape = sizes_of(size, name)
     nbytes = storage_size(shape, None, 0, element_type.itemsize)
-    if device_or_default(device).type != "meta":
+    place = device_or_default(device)
+    if place.type != "meta":
         check_room(nbytes)
     if out is not None:
         return _write(resized_out(out, shape, asked), distribution, parameters, generator)
     type = tensor_type(element_type, shape)
-    tensor = new_tensor(_numbers(distribution, parameters, type, None, device_or_default(device), generator), type)
+    tensor = new_tensor(_numbers(distribution, parameters, type, None, place, generator), type)
     return requiring_grad(tensor) if requires_grad else tensor
 
 
