@@ -164,12 +164,13 @@ def test_what_is_no_offence(source):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_imports_stand_at_the_top(path):
     tree = parsed(path)
+    nodes = [*ast.walk(tree)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     inside = [
         f"{name_of(path)}:{node.lineno}"
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
+        and any(f.lineno <= node.lineno <= (f.end_lineno or 0) for f in functions)
     ]
     assert not inside, "imports inside functions"
     # a checker may read all names of another package; a program may not take them in
