@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.graph import Builder, Const, Graph
-from fgrad.graph.op import Op, filling, intern
+from fgrad.graph.op import Op, Region, filling, intern
 from fgrad.graph.source import Source
 from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
 
@@ -36,6 +36,9 @@ class Simplifier(Builder):
         #: the first output of its operation, for outputs that are not the first
         self.first: dict[int, int] = {}
         self.seen: dict[tuple[Op, tuple[int, ...]], int] = {}
+        #: the first of equal operations, and the same by their keys
+        self.equal: dict[Op, Op] = {}
+        self.by_key: dict[tuple[Any, ...], Op] = {}
 
     def type(self, number: int) -> ShapedArray:
         return self.types[number]
@@ -70,12 +73,23 @@ class Simplifier(Builder):
             args = (args[1], args[0])
         key = (op, args)
         number = self.seen.get(key)
+        if number is None and (first := self._first_equal(op)) is not op:
+            op, key = first, (first, args)
+            number = self.seen.get(key)
         if number is None:
             number = self.seen[key] = super().emit(op, args, source)
             self.producers[number] = key
             for k in range(1, len(op.out_types)):
                 self.first[number + k] = number
         return number
+
+    def _first_equal(self, op: Op) -> Op:
+        """The first operation equal to this one: parts recorded before the table of operations was cleared differ."""
+        first = self.equal.get(op)
+        if first is None:
+            first = op if isinstance(op.primitive, Region) else self.by_key.setdefault(op.key, op)
+            self.equal[op] = first
+        return first
 
     def splat(self, value: Any, type: ShapedArray, source: Source | None) -> int:
         """A value of ``type`` filled with a scalar."""

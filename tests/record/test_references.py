@@ -933,7 +933,7 @@ _CALLS = {
 @pytest.mark.parametrize("kind", ["jvp", "zero", "vjp"])
 @pytest.mark.parametrize("by_argument", [True, False], ids=["argument", "closed over"])
 def test_either_a_function_or_its_rules_write_outside_in_the_order_of_the_passes(by_argument, kind, call):
-    if call.startswith("in") and not by_argument:
+    if call.startswith("in") and (not by_argument or (kind != "vjp" and jax.__version_info__ >= (0, 11))):
         pytest.skip("refused")
     constant, calls = call == "of a constant", 2 if call in ("twice", "in a scan") else 1
     forward = [1] if constant else [2] * calls
