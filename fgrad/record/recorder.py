@@ -1,5 +1,7 @@
 """The recorder: a recording that knows the values of its inputs, and computes others when Python needs them.
 
+Longer than most files: the recorder is one object, whose methods JAX and the rules call in turn.
+
 NOTE [Custom rules that need numbers]
 A custom rule is first recorded on types, once for all calls.  One that needs concrete numbers is recorded again at each
 call, with the values of its arguments (tangents have none, as in JAX).  It is identified by the resulting graph, so

@@ -1,5 +1,7 @@
 """Recordings: JAX traces that append the operations run under them to a flat tape.
 
+Longer than most files: a recording is one JAX trace, with a method for each kind of call that JAX hands to it.
+
 NOTE [Two kinds of recording]
 ``Recorder`` knows the values of its inputs (arrays, or tracers of an outer trace), so Python can branch on values: the
 part of the tape that one depends on then runs under the outer trace, and recording continues.  An operation with no

@@ -5,20 +5,28 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.kernel import ARITHMETIC, BOOL, FLOATS, FUNCTION, INTEGERS, TABLE, Compute, Entry, Kernel, same
-
-
-def _are(dtypes: frozenset[np.dtype], op: Op) -> bool:
-    return all(t.dtype in dtypes for t in op.in_types)
+from fgrad.run.kernels.kernel import (
+    ARITHMETIC,
+    BOOL,
+    FLOATS,
+    FUNCTION,
+    INTEGERS,
+    TABLE,
+    Compute,
+    Entry,
+    Kernel,
+    all_in,
+    same,
+)
 
 
 def _in_total_order(compare: np.ufunc) -> Entry:
     """A comparison by which NaNs are the least or greatest numbers, by their signs, and -0 is less than 0."""
 
     def entry(op: Op) -> Kernel | None:
-        if _are(INTEGERS | {BOOL}, op):
+        if all_in(INTEGERS | {BOOL}, op):
             return same(compare, ARITHMETIC, elementwise=True)
-        if not _are(FLOATS, op):
+        if not all_in(FLOATS, op):
             return None
         return same(lambda x, y: compare(_ordered_bits(x), _ordered_bits(y)), FUNCTION, elementwise=True)
 
@@ -35,7 +43,7 @@ def _shift(function: Compute) -> Entry:
     """A shift of bits, whose result is that of all bits shifted out where the distance is not inside the type."""
 
     def entry(op: Op) -> Kernel | None:
-        if not _are(INTEGERS, op):
+        if not all_in(INTEGERS, op):
             return None
         bits = 8 * op.in_types[0].dtype.itemsize
 
@@ -60,7 +68,7 @@ def _right_shift(sign: str) -> Compute:
 
 def _population_count(op: Op) -> Kernel | None:
     dtype = op.out_types[0].dtype
-    if not _are(INTEGERS, op):
+    if not all_in(INTEGERS, op):
         return None
     unsigned = f"uint{8 * dtype.itemsize}"
     return same(lambda x: np.bitwise_count(x.view(unsigned)).astype(dtype), FUNCTION, elementwise=True)

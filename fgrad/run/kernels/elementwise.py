@@ -40,6 +40,7 @@ from fgrad.run.kernels.kernel import (
     Compute,
     Entry,
     Kernel,
+    all_in,
     flushed,
     flushing,
     same,
@@ -54,7 +55,7 @@ AsXla = Callable[[Compute], Compute]
 
 def _exact(compute: Compute, dtypes: frozenset[np.dtype]) -> Entry:
     """A function that does not round and keeps subnormal numbers."""
-    return lambda op: same(compute, ARITHMETIC, elementwise=True) if _all_in(dtypes, op) else None
+    return lambda op: same(compute, ARITHMETIC, elementwise=True) if all_in(dtypes, op) else None
 
 
 def _arithmetic(
@@ -63,7 +64,7 @@ def _arithmetic(
     """A function that rounds once if it is exact; ``as_xla`` if XLA's differs in more than subnormal numbers."""
 
     def entry(op: Op) -> Kernel | None:
-        if not _all_in(dtypes, op):
+        if not all_in(dtypes, op):
             return None
         dtype = op.in_types[0].dtype
         if dtype not in FLOATS:
@@ -71,10 +72,6 @@ def _arithmetic(
         return Kernel(compute, flushing(as_xla or compute), ARITHMETIC, True, exact)
 
     return entry
-
-
-def _all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
-    return all(t.dtype in dtypes for t in op.in_types)
 
 
 def _flushing_results(compute: Compute) -> Compute:
@@ -125,9 +122,9 @@ def _by_double(function: Compute, excess: float = FUNCTION, as_xla: AsXla = _flu
     of_doubles, of_singles = [_function_kernel(_in_parts(f), excess, as_xla) for f in (function, _in_double(function))]
 
     def entry(op: Op) -> Kernel | None:
-        if _all_in(_SINGLES, op):
+        if all_in(_SINGLES, op):
             return of_singles
-        return of_doubles if _all_in(_DOUBLES, op) else None
+        return of_doubles if all_in(_DOUBLES, op) else None
 
     return entry
 
@@ -141,9 +138,9 @@ def _by_size(
     ]
 
     def entry(op: Op) -> Kernel | None:
-        if _all_in(_DOUBLES, op):
+        if all_in(_DOUBLES, op):
             return of_doubles
-        if not _all_in(_SINGLES, op):
+        if not all_in(_SINGLES, op):
             return None
         size = op.in_types[0].size
         # a ufunc itself is called sooner, and may write to a buffer
@@ -174,7 +171,7 @@ def _lgamma(x: Any) -> Any:
 
 def _div(op: Op) -> Kernel | None:
     left, right = op.in_types
-    if _all_in(INTEGERS, op):
+    if all_in(INTEGERS, op):
         return same(_quotient, FUNCTION, elementwise=True)
     # XLA divides by a scalar by multiplying with its reciprocal
     return _arithmetic(np.divide, FLOATS | COMPLEX, exact=left.ndim == right.ndim)(op)
@@ -198,7 +195,7 @@ def _complex(op: Op) -> Kernel:
 
 
 def _abs(op: Op) -> Kernel | None:
-    if _all_in(COMPLEX, op):
+    if all_in(COMPLEX, op):
         return _function_kernel(np.abs)
     return _exact(np.abs, REALS)(op)
 
@@ -277,9 +274,9 @@ def _integer_pow(op: Op) -> Kernel | None:
 
 
 def _rem(op: Op) -> Kernel | None:
-    if _all_in(INTEGERS, op):
+    if all_in(INTEGERS, op):
         return same(lambda x, y: np.where(y == 0, x, np.fmod(x, y)), FUNCTION, elementwise=True)
-    if not _all_in(FLOATS, op):
+    if not all_in(FLOATS, op):
         return None
     return Kernel(np.fmod, lambda x, y: np.fmod(x, flushed(y)), FUNCTION, elementwise=True)
 

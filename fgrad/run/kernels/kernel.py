@@ -148,6 +148,11 @@ def exact_kernel(op: Op) -> Kernel | None:
     return row if row is not None and row.exact else None
 
 
+def all_in(dtypes: frozenset[np.dtype], op: Op) -> bool:
+    """Whether all operands have one of some types."""
+    return all(t.dtype in dtypes for t in op.in_types)
+
+
 def same(compute: Compute, excess: float, elementwise: bool = False) -> Kernel:
     """A kernel that does not round and keeps subnormal numbers, as XLA does."""
     return Kernel(compute, compute, excess, elementwise)
