@@ -24,6 +24,7 @@ from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.interpreter import in_memory
 from fgrad.run.policy import PaceOf, Policy, active, backwards, on_accelerators, operations, pieces
 from fgrad.run.prices import Size, prices
+from fgrad.run.replacement import Places, replacement
 
 #: what only the answers to questions need
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ __all__ = [
     "Op",
     "PaceOf",
     "Policy",
+    "Places",
     "Port",
     "RawSource",
     "Reader",
@@ -123,6 +125,7 @@ __all__ = [
     "pieces",
     "prices",
     "quietly",
+    "replacement",
     "shown",
     "simplify",
     "stage_closed",

@@ -27,7 +27,7 @@ def all_below(integers: np.ndarray, end: int) -> bool:
     base = integers.base
     whole = integers if base is None else base
     known, below = _last
-    if known() is whole and below <= end and whole.dtype is integers.dtype:
+    if known() is whole and below <= end and whole.dtype is integers.dtype and not whole.flags.writeable:
         return True
     if not integers.size:
         return True

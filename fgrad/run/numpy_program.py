@@ -70,7 +70,7 @@ np.empty(FREED, np.uint8)
 
 def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf) -> NumpyProgram | None:
     """A graph as a function of NumPy arrays; None if an operation has no kernel, or NumPy would take too long."""
-    called, graph = graph, _with_calls_inlined(graph)
+    called, graph = graph, with_calls_inlined(graph)
     if called.nodes and not graph.nodes:
         return _selection(graph)
     if not graph.nodes or len(graph.nodes) > LONGEST or not _is_supported(graph):
@@ -285,7 +285,7 @@ def _broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def _with_calls_inlined(graph: Graph) -> Graph:
+def with_calls_inlined(graph: Graph) -> Graph:
     """The graph with its calls inlined, unless it becomes too long."""
     while len(graph.nodes) <= LONGEST and any(_called(node.op) is not None for node in graph.nodes):
         builder = Builder(graph.in_types)

@@ -76,6 +76,20 @@ def overlaps(sizes: Ints, strides: Ints) -> bool:
 
 
 @lru_cache(1 << 14)
+def nested(sizes: Ints, strides: Ints) -> bool:
+    """Whether sizes and strides alone show that no two elements overlap: each exceeds the reach of all smaller ones."""
+    if 0 in sizes:
+        return True
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return False
+            reach += (size - 1) * stride
+    return True
+
+
+@lru_cache(1 << 14)
 def extent(sizes: Ints, strides: Ints, offset: int) -> int:
     """How many elements a storage must hold."""
     if 0 in sizes:

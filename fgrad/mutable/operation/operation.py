@@ -66,7 +66,7 @@ from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
-from fgrad.seam import Graph, RawSource, checks_each_primitive, visible
+from fgrad.seam import Graph, Places, RawSource, checks_each_primitive, replacement, simplify, visible
 
 #: how many operands the plans of an operation may have in total: growing sequences need ever new plans
 OPERANDS_KEPT = 1 << 17
@@ -155,6 +155,7 @@ class Planned(Plan):
         "join",
         "not_derived",
         "called",
+        "_scatter",
     )
 
     def __init__(
@@ -230,6 +231,16 @@ class Planned(Plan):
         self.by_value: frozenset[int] = frozenset(
             [position_of[i] for i in self.numbers if i in operation.nondiff_operands]
         )
+
+    @property
+    def scatter(self) -> tuple[Routine, Places] | None:
+        """For a scatter into the first operand: the program of its indices and updates, and how to write them there."""
+        try:
+            return self._scatter
+        except AttributeError:
+            found = None if self.join is not None else replacement(self.graph)
+            self._scatter: tuple[Routine, Places] | None = found and (Routine(simplify(found.graph)), found.places)
+            return self._scatter
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, adjusted by the operation's ``Gradients``."""

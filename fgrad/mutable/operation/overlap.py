@@ -139,20 +139,6 @@ def _is_dense(tensor: Tensor) -> bool:
 # -- element by element ----------------------------------------------------------------------------------------------
 
 
-@lru_cache(1 << 14)
-def nested(sizes: Ints, strides: Ints) -> bool:
-    """Whether sizes and strides alone show that no two elements overlap: each exceeds the reach of all smaller ones."""
-    if 0 in sizes:
-        return True
-    reach = 0
-    for stride, size in sorted(zip(strides, sizes, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return False
-            reach += (size - 1) * stride
-    return True
-
-
 @lru_cache(KEPT)
 def in_turns(graph: Graph, sizes: Ints, strides: Ints, aliases: tuple[int, ...]) -> Routine:
     """A kernel that writes its first operand, applied to elements that share memory: see the NOTE above.

@@ -10,8 +10,10 @@ too; ``fgrad.torch.ops`` adds them here from its table.
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+import numpy as np
 from attrs import define
 
 from fgrad.mutable.context.modes import modes, unusual
@@ -19,13 +21,14 @@ from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torc
 from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
+from fgrad.mutable.tensor.in_memory import Filling, Scattering, elements, window
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.deferral import Deferred
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
-from fgrad.seam import RawSource
+from fgrad.seam import RawSource, in_memory
 
 #: how many views of views are remembered, so that an endless loop does not grow a chain
 DEEPEST_VIEW = 64
@@ -50,6 +53,19 @@ class ViewOf:
     #: the view that it is a view of, and how many of those are known before it
     parent: "ViewOf | None" = None
     depth: int = 0
+
+
+class Undoable(Protocol):
+    """What is told how to undo a write of elements."""
+
+    undo: Callable[[], None] | None
+
+
+def _restore(storage: Storage, array: Any) -> None:
+    """Give a storage the array back that it had, or its placeholder."""
+    if array.__class__ is Deferred:
+        may_wait(storage)
+    storage.array = array
 
 
 class _Gradient:
@@ -152,8 +168,10 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         array = storage.array
         if cache is not None and cache[0] is array:
             return cache[1]
-        value = storage.read(geometry)
-        self._cache = (array, value)
+        value = elements(array, storage.strides, storage.dtype, geometry)
+        if value is None:
+            value = storage.read(geometry)
+            self._cache = (array, value)
         return value
 
     def _waiting(self) -> Any:
@@ -168,9 +186,11 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         cache = self._cache
         if cache is not None and cache[0] is array:
             return cache[1]
-        value = deferred_value(storage, geometry, array)
-        if value.__class__ is not Deferred:
-            self._cache = array, value
+        value = elements(array, storage.strides, storage.dtype, geometry)
+        if value is None:
+            value = deferred_value(storage, geometry, array)
+            if value.__class__ is not Deferred:
+                self._cache = array, value
         return value
 
     def _write(self, value: Any) -> None:
@@ -180,27 +200,56 @@ class Tensor(HasFields, metaclass=_TensorMeta):
             self._storage.array = value
         else:
             self._storage.write(geometry, value)
-            self._cache = (self._storage.array, value)
+            self._cache = None
 
-    def _overwrite(self, value: Any, operation: str, source: Any, writes: int = 1) -> None:
-        """Write these elements and count the write: both, or neither if a signal arrives (NOTE [Signals])."""
+    def _overwrite(
+        self, value: Any, operation: str, source: Any, writes: int = 1, before: "Undoable | None" = None
+    ) -> None:
+        """Write these elements and count the write: both, or neither if a signal arrives (NOTE [Signals]).
+
+        ``before`` is told how to put the old elements back.
+        """
         storage, counter = self._storage, self._counter
-        current = held_value(storage) if storage.__class__ is DeferredStorage else storage.array
-        before = current, counter.value
         if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
             value = value.array()
+        change = value if value.__class__ is Scattering else self._filling(value)
+        undo = partial(_restore, storage, held_value(storage)) if change is None else change.undo
+        if before is not None:
+            before.undo = undo
+        version = counter.value
         try:
-            if self._geometry is None and storage.home is None:
+            if change is not None:
+                change.make()
+            elif self._geometry is None and storage.home is None:
                 storage.array = value
             else:
                 self._write(value)
             for _ in range(writes):
                 self._bump(operation, source)
         except BaseException:
-            if current.__class__ is Deferred:
-                may_wait(storage)
-            storage.array, counter.value = before
+            undo()
+            counter.value = version
             raise
+
+    def _filling(self, value: Any) -> Filling | None:
+        """How to replace the elements of a view in place; None if that takes a program, and for all of a storage."""
+        geometry = self._geometry
+        if geometry is None or (value.__class__ is not np.ndarray and not in_memory(value)):
+            return None
+        elements = self._window(geometry)
+        return None if elements is None else Filling(elements, geometry, value)
+
+    def _window(self, geometry: Geometry) -> np.ndarray | None:
+        """Elements of its memory, to be replaced in place: see NOTE [Elements in memory]."""
+        storage = self._storage
+        if unusual.on:
+            return None
+        if storage.__class__ is not Storage:
+            storage.settle()
+            if type(storage).array is not Storage.array:
+                return None  # it shows its elements elsewhere, too
+        self._cache = None
+        return window(storage, geometry)
 
     def _geometry_of(self) -> Geometry:
         """The geometry, even if the tensor covers its storage."""

@@ -18,14 +18,15 @@ real numbers to complex ones or to conjugates, so PyTorch makes such views anew,
 
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from attrs import evolve
 
 from fgrad.mutable.context.modes import modes, unusual
-from fgrad.mutable.layout.geometry import Geometry, expanded
+from fgrad.mutable.layout.geometry import Geometry, expanded, nested
 from fgrad.mutable.operation.as_strided import AS_STRIDED, AS_STRIDED_SCATTER, split_offset
 from fgrad.mutable.operation.operands import OperandType, number
 from fgrad.mutable.operation.operation import (
@@ -38,17 +39,18 @@ from fgrad.mutable.operation.operation import (
     without_wide_integers,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
-from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, nested, unchecked
+from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, unchecked
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import settled
+from fgrad.mutable.tensor.in_memory import LARGE, Scattering
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.seam import RawSource, here, visible
+from fgrad.seam import RawSource, here, in_memory, visible
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -198,6 +200,10 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     """The elements that an operation writes to its first operand; ``shared``: other operands share its memory."""
     tensor: Tensor = operands[0]
     operation, geometry = plan.operation, tensor._geometry
+    if geometry is None and tensor._type.numel >= LARGE and not (shared or unusual.on or tensor._inference):
+        scattering = _scattering(plan, operands)
+        if scattering is not None:
+            return scattering
     overlap, routine = operation.writing.overlap, plan.routine
     # elements that are overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
@@ -207,11 +213,25 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
         read = True
     elif shared and overlap is None and operation.computing.strides is not None:
         routine = _in_sequence(plan, operands) or routine
-    values = [tensor._value() if read else plan.blank]
-    for x in operands[1:]:
-        if x is not None:
-            values.append(x._value() if isinstance(x, Tensor) else number(x))
-    return routine(values)[0]
+    return routine([tensor._value() if read else plan.blank, *_read(operands[1:])])[0]
+
+
+def _scattering(plan: Planned, operands: Sequence[Any]) -> Scattering | None:
+    """The write of a scatter into its first operand, to be made in place; None for any other operation."""
+    tensor: Tensor = operands[0]
+    if plan.scatter is None or tensor._storage.strides is not None or tensor._storage.home is not None:
+        return None
+    routine, places = plan.scatter
+    values = routine(_read(operands[1:]))
+    if not all(x.__class__ is np.ndarray or in_memory(x) for x in values):
+        return None
+    elements = tensor._window(tensor._type.geometry)
+    return None if elements is None else Scattering(elements, *places.of(*map(np.asarray, values)), places.write)
+
+
+def _read(operands: Sequence[Any]) -> list[Any]:
+    """The values of operands, without those that are left out."""
+    return [x._value() if isinstance(x, Tensor) else number(x) for x in operands if x is not None]
 
 
 def _has_history(x: Any) -> bool:
@@ -271,7 +291,7 @@ def write(
         return
     before = Before(tensor)
     try:
-        tensor._overwrite(value, operation + "_", source)
+        tensor._overwrite(value, operation + "_", source, before=before)
         rebase(tensor, node)
         save_outputs(node, tensor)
     except BaseException:
@@ -282,14 +302,16 @@ def write(
 class Before:
     """The state of a tensor before a write, so that a write interrupted by a signal can be undone (NOTE [Signals])."""
 
-    __slots__ = ("tensor", "root", "contents", "metadata", "histories", "retains")
+    __slots__ = ("tensor", "root", "version", "undo", "metadata", "histories", "retains")
 
     def __init__(self, tensor: Tensor):
         view = tensor._view
         self.tensor: Tensor = tensor
         root = tensor if view is None else view.base
         self.root: Tensor = root
-        self.contents: tuple[Any, int] = tensor._storage.array, tensor._counter.value
+        self.version: int = tensor._counter.value
+        #: puts the elements back, once some are written
+        self.undo: Callable[[], None] | None = None
         self.metadata: tuple[Geometry | None, TensorType, int | None] = (
             tensor._geometry,
             tensor._type,
@@ -307,7 +329,9 @@ class Before:
 
     def restore(self) -> None:
         tensor = self.tensor
-        tensor._storage.array, tensor._counter.value = self.contents
+        if self.undo is not None:
+            self.undo()
+        tensor._counter.value = self.version
         tensor._geometry, tensor._type, version = self.metadata
         if tensor._view is not None and version is not None:
             tensor._view.version = version

@@ -52,6 +52,16 @@ _TINY = {dtype: np.finfo(dtype).tiny for dtype in FLOATS}
 
 
 @frozen
+class Places:
+    """How a scatter changes its operand: where, from its indices and updates, and what it does there."""
+
+    #: from indices and updates to flat positions and the values for them
+    of: Compute
+    #: combines values with the elements of a flat array at positions
+    write: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+
+
+@frozen
 class Kernel:
     """An operation as a computation on NumPy arrays; several results are a list."""
 
@@ -68,6 +78,8 @@ class Kernel:
     shape: tuple[int, ...] | None = None
     #: for a product of two matrices, the computation of its transpose: the transposed factors in the other order
     transposed: Compute | None = None
+    #: for a scatter, how it changes an array in place
+    places: Places | None = None
 
 
 #: the kernel of an operation; None if it has none

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from attrs import evolve
 
 from fgrad.graph.op import Op
 from fgrad.run.flat_indices import gather_windows, gathered_axis, scatter_windows
@@ -26,6 +27,7 @@ from fgrad.run.kernels.kernel import (
     Entry,
     Kernel,
     Moving,
+    Places,
     flushed,
     flushing,
     same,
@@ -210,28 +212,38 @@ def _fill_value(dtype: np.dtype) -> Any:
     return dtype == BOOL if dtype == BOOL else np.nan
 
 
-def _scattering(op: Op, write: Callable[[Any, Any, Any], None]) -> Compute | None:
-    """A scatter by ``write``, a function of a flat array, positions in it, and values."""
+def _places(op: Op, write: Callable[[Any, Any, Any], None]) -> Places | None:
+    """The places of a scatter by ``write``, a function of a flat array, positions in it, and values."""
     clips = op.params["mode"] == jax.lax.GatherScatterMode.CLIP
-    shape, windows = op.out_types[0].shape, scatter_windows(op)
+    windows = scatter_windows(op)
     if windows is None:
         return None
 
-    def compute(x: Any, indices: Any, update: Any) -> Any:
+    def of(indices: Any, update: Any) -> tuple[Any, Any]:
         positions, inside = windows.positions(indices)
         if inside is not None and not clips:
             kept = np.broadcast_to(inside, positions.shape)
             positions, update = positions[kept], update[kept]
+        return positions.reshape(-1), update.reshape(-1)
+
+    return Places(of, write)
+
+
+def _on_copies(places: Places, shape: Sequence[int]) -> Compute:
+    """A scatter into a copy of its operand."""
+
+    def compute(x: Any, indices: Any, update: Any) -> Any:
         out = x.flatten()
-        write(out, positions.reshape(-1), update.reshape(-1))
+        places.write(out, *places.of(indices, update))
         return out.reshape(shape)
 
     return compute
 
 
-def _scatter(op: Op) -> Compute | None:
+def _scatter(op: Op) -> Kernel | None:
     # with a function it is ``x.at[i].apply(f)``, which has no updates
-    return _scattering(op, setitem) if op.params.get("update_jaxpr") is None else None
+    places = _places(op, setitem) if op.params.get("update_jaxpr") is None else None
+    return None if places is None else evolve(same(_on_copies(places, op.out_types[0].shape), MOVED), places=places)
 
 
 def _combining(ufunc: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
@@ -239,15 +251,16 @@ def _combining(ufunc: np.ufunc, dtypes: frozenset[np.dtype]) -> Entry:
 
     def entry(op: Op) -> Kernel | None:
         numbers, (operand, _, updates) = op.params["dimension_numbers"], op.in_types
-        compute = _scattering(op, ufunc.at) if operand.dtype in dtypes else None
-        if compute is None:
+        places = _places(op, ufunc.at) if operand.dtype in dtypes else None
+        if places is None:
             return None
+        compute = _on_copies(places, op.out_types[0].shape)
         # XLA combines in the order of the updates, those along windows last
         windows = numbers.update_window_dims
         in_order = list(windows) == [*range(updates.ndim)][updates.ndim - len(windows) :]
         as_xla = flushing(compute) if operand.dtype in FLOATS else compute
         exact = operand.dtype in INTEGERS or (in_order and operand.dtype in FLOATS)
-        return Kernel(compute, as_xla, FUNCTION, exact=exact)
+        return Kernel(compute, as_xla, FUNCTION, exact=exact, places=places)
 
     return entry
 
@@ -288,7 +301,7 @@ MOVEMENT: dict[str, Entry] = {
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
     "rev": _with(np.flip, "dimensions"),
-    "scatter": _moving(_scatter),
+    "scatter": Moving(_scatter),
     "scatter-add": _combining(np.add, NUMBERS),
     "scatter-max": _combining(np.maximum, REALS),
     "scatter-min": _combining(np.minimum, REALS),
