@@ -68,7 +68,7 @@ class Conversion(Traversal):
         return self._apply(lambda t: ops.empty_like(t, device=device), recurse=recurse)
 
     def share_memory(self) -> Self:
-        """Move all parameters and buffers to memory shared between processes, which tensors here refuse."""
+        """Move all parameters and buffers to memory shared between processes (see ``Tensor.share_memory_``)."""
         return self._apply(lambda t: t.share_memory_())
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
