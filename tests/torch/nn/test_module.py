@@ -485,8 +485,3 @@ def parameters_overwritten_on_conversion(torch: Any, tell: Story) -> None:
         tell(future.get_overwrite_module_params_on_conversion(), module.weight is before, str(weight.dtype))
         tell(str(module.weight.dtype), module.weight.grad, module.weight.is_leaf, weight.grad is not None)
     tell(future.get_swap_module_params_on_conversion())
-
-
-def test_parameters_are_not_swapped():
-    with pytest.raises(NotImplementedError, match="does not swap tensors"):
-        fgrad.torch.__future__.set_swap_module_params_on_conversion(True)

@@ -8,11 +8,12 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.changes import set_entry
 from fgrad.mutable.types.devices import device as device_type
 from fgrad.torch import ops
-from fgrad.torch.__future__ import get_overwrite_module_params_on_conversion
+from fgrad.torch.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.modules.traversal import Traversal
 from fgrad.torch.nn.parameter import Parameter, is_lazy
+from fgrad.torch.utils.swapping import swap_tensors
 
 
 class Conversion(Traversal):
@@ -139,7 +140,11 @@ def _converted(param: Any, fn: Callable[[Any], Any]) -> Any:
     with no_grad():
         # an uninitialised parameter converts the empty tensor that holds its dtype and device
         data = fn(param.data if is_lazy(param) else param)
-    if _exchangeable(param, data) and not get_overwrite_module_params_on_conversion():
+    if get_swap_module_params_on_conversion():
+        param.grad = None
+        swap_tensors(param, Parameter(data, param.requires_grad))
+        new = param
+    elif _exchangeable(param, data) and not get_overwrite_module_params_on_conversion():
         param.data = data
         new = param
     else:
