@@ -57,6 +57,8 @@ def test_sharing_memory_changes_nothing_in_one_process():
     layer = torch.nn.Linear(1, 1).share_memory()
     assert all(p.is_shared() for p in layer.parameters())
     assert (x + 1).tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="uninitialized parameter"):
+        torch.nn.LazyLinear(1).share_memory()
 
 
 def _read(index, tensor):

@@ -1,6 +1,7 @@
 """Modules moved and cast: ``to`` and its relatives replace every parameter's data in place, so optimisers keep them."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Self
 
 from fgrad.mutable.context.modes import no_grad
@@ -70,7 +71,9 @@ class Conversion(Traversal):
 
     def share_memory(self) -> Self:
         """Move all parameters and buffers to memory shared between processes (see ``Tensor.share_memory_``)."""
-        return self._apply(lambda t: t.share_memory_())
+        for tensor in chain(self.parameters(), self.buffers()):
+            tensor.share_memory_()
+        return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast: ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)``, ``to(memory_format=...)``.
