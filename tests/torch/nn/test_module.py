@@ -485,3 +485,13 @@ def parameters_overwritten_on_conversion(torch: Any, tell: Story) -> None:
         tell(future.get_overwrite_module_params_on_conversion(), module.weight is before, str(weight.dtype))
         tell(str(module.weight.dtype), module.weight.grad, module.weight.is_leaf, weight.grad is not None)
     tell(future.get_swap_module_params_on_conversion())
+
+
+@scenario
+def copied(torch: Any, tell: Story) -> None:
+    """A shallow copy shares the tables."""
+    module = torch.nn.Linear(1, 1)
+    twin = copy.copy(module)
+    twin.weight = torch.nn.Parameter(torch.zeros(1, 1))
+    twin.register_buffer("more", torch.ones(1))
+    tell(module.weight is twin.weight, hasattr(module, "more"), twin.eval().training, module.training)
