@@ -1,6 +1,7 @@
 """Conventions that PyTorch means to adopt, to be switched on before it does."""
 
 _overwrites_params = False
+_swaps_params = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
@@ -32,26 +33,28 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Accepts False only: tensors cannot be swapped here.
+    """Set whether ``Module.to`` and its relatives swap the parameters of a module with new ones (``swap_tensors``).
 
-    Raises:
-      NotImplementedError: ``value`` is true.
+    Arguments:
+      value: whether they do; False at first.
 
     >>> import fgrad.torch as torch
+    >>> torch.__future__.set_swap_module_params_on_conversion(True)
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> weight = layer.weight
+    >>> layer.double().weight is weight
+    True
     >>> torch.__future__.set_swap_module_params_on_conversion(False)
     """
-    if value:
-        raise NotImplementedError(
-            "fgrad.torch does not swap tensors: Module.to replaces the data of parameters, or the parameters with "
-            "torch.__future__.set_overwrite_module_params_on_conversion(True)."
-        )
+    global _swaps_params
+    _swaps_params = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Whether converting a module swaps its parameters with new ones, which it does not here.
+    """Whether converting a module swaps its parameters with new ones.
 
     >>> import fgrad.torch as torch
     >>> torch.__future__.get_swap_module_params_on_conversion()
     False
     """
-    return False
+    return _swaps_params

@@ -1,6 +1,6 @@
 """``torch.multiprocessing``: Python's ``multiprocessing``, and groups of processes.
 
-Tensors sent to another process arrive as copies; memory is not shared (see ``Tensor.share_memory_``).
+Tensors sent to another process arrive as copies; those with ``share_memory_()`` are refused there.
 
 Source: PyTorch's ``torch/multiprocessing/spawn.py``.
 """

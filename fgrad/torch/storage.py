@@ -26,6 +26,7 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.capacity import check_room
 from fgrad.mutable.values.device_of_value import Absent, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
+from fgrad.torch.shared_memory import is_shared, share
 
 _DEPRECATED = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
@@ -113,8 +114,13 @@ class _Memory:
         return self
 
     def is_shared(self) -> bool:
-        """Whether processes share it: never."""
-        return False
+        """Whether ``share_memory_`` was called for it."""
+        return is_shared(self._cell)
+
+    def share_memory_(self) -> Self:
+        """Say that other processes may ask for it."""
+        share(self._cell)
+        return self
 
     def is_pinned(self, device: Any = None) -> bool:
         """Whether it is pinned for a GPU: never."""

@@ -1,5 +1,6 @@
 import multiprocessing
 import signal
+from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
 
 import pytest
@@ -47,3 +48,29 @@ def test_how_a_process_ended(tmp_path, code, text):
     context = ProcessContext([SimpleNamespace(sentinel=0, exitcode=code, pid=1)], [str(tmp_path / "none")])
     with pytest.raises(ProcessExitedException, match=text):
         context._raise(0)
+
+
+def test_sharing_memory_changes_nothing_in_one_process():
+    x = torch.ones(2)
+    assert x.share_memory_() is x and x.is_shared() and x[1:].is_shared() and x.untyped_storage().is_shared()
+    assert not torch.ones(2).is_shared()
+    layer = torch.nn.Linear(1, 1).share_memory()
+    assert all(p.is_shared() for p in layer.parameters())
+    assert (x + 1).tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="uninitialized parameter"):
+        torch.nn.LazyLinear(1).share_memory()
+
+
+def _read(index, tensor):
+    tensor.sum().item()
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_shared_memory_is_refused_in_another_process():
+    """It would not be seen there what is written here."""
+    tensor = torch.nn.Parameter(torch.ones(2)).share_memory_()
+    with pytest.raises(ProcessRaisedException, match="cannot be shared between processes"):
+        torch.multiprocessing.start_processes(_read, (tensor,), 1, start_method="fork")
+    with pytest.raises(RuntimeError, match="cannot be shared between processes"):
+        ForkingPickler.dumps(tensor)
+    assert tensor.tolist() == [1.0, 1.0]

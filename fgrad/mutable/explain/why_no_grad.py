@@ -11,7 +11,7 @@ from fgrad.mutable.explain.names import location, name_of
 from fgrad.mutable.explain.reads import reads
 from fgrad.mutable.explain.wording import line_of, operation_of
 from fgrad.mutable.tensor.node import node_name
-from fgrad.mutable.tensor.origin import Origin, Read
+from fgrad.mutable.tensor.origin import LEFT, Origin, Read
 from fgrad.mutable.tensor.tensor import Tensor, gradient_function, is_tracked
 from fgrad.seam import Answer, RawSource, Table, is_hidden
 
@@ -26,6 +26,8 @@ _REASONS = {
     "differentiable stand-in: softmax for argmax, a smooth function for a comparison, float results for a cast.",
     "leaf": "it makes a new leaf, which has the values of what it is made from and none of its history. Use the tensor "
     "itself in forward, or make the parameter once and differentiate with respect to it.",
+    LEFT: "it was made in a function that torch.func differentiates and left it through a list or a global; it is a "
+    "constant from then on. Return it from the function (has_aux=True).",
 }
 
 

@@ -20,6 +20,8 @@ from fgrad.seam import RawSource
 LONGEST = 64
 #: how many nodes and leaves before it an origin remembers
 NEAREST = 128
+#: the reason of a tensor that left a function that ``torch.func`` differentiates
+LEFT = "left"
 #: how many values that left the tensors are remembered
 LEFT_KEPT = 64
 
@@ -31,8 +33,8 @@ class Origin:
     Attributes:
       operation: its name.
       source: the user's line.
-      reason: why history ends here: "detach", "no_grad", "not differentiable", "data" or "leaf" (it was made a new
-        leaf); None if it had ended before.
+      reason: why history ends here: "detach", "no_grad", "not differentiable", "data", "leaf" (it was made a new
+        leaf) or ``LEFT``; None if it had ended before.
       before: weak references to the nearest nodes and leaves that the inputs were computed from.
       parents: the origins of inputs without history.
       length: of the longest chain that ends here.

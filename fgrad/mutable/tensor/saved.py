@@ -16,6 +16,7 @@ from typing import Any
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.ports import AUDIT, CHANGED
 from fgrad.mutable.tensor.node import TWICE, Node, function_name, node_name
+from fgrad.mutable.tensor.origin import LEFT
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function, new
 from fgrad.mutable.types.dtypes import native_name
@@ -33,6 +34,11 @@ DETACHED = (
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
     "use out-of-place `.detach()` instead"
 )
+
+
+def _has_left(tensor: Tensor) -> bool:
+    """Whether a tensor is a constant since the function in which it was made has returned."""
+    return tensor._origin is not None and tensor._origin.reason == LEFT
 
 
 class SavedTensor:
@@ -250,7 +256,7 @@ class SavedTensor:
         tensor = self.tensor
         # as in PyTorch, before the version check
         inner = not self.leaf and not self.output and self.array is None
-        if inner and tensor is not None and gradient_function(tensor) is None:
+        if inner and tensor is not None and gradient_function(tensor) is None and not _has_left(tensor):
             raise RuntimeError(DETACHED)
         return self._checked(node)
 

@@ -335,6 +335,8 @@ def new_tensor(value: Any, type: TensorType, strides: Ints | None = None) -> Ten
             tensor._inference = True
         if modes.level:
             tensor._level = modes.level
+            if modes.differentiating:
+                modes.differentiating[-1].made.append(weakref.ref(tensor))
             if modes.capturing is not None:
                 modes.capturing.note_created(tensor)
     return tensor
@@ -376,6 +378,8 @@ def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Ten
     other._requires_grad, other._inference = False, tensor._inference
     if tensor._level:
         other._level = tensor._level
+        if modes.differentiating:
+            modes.differentiating[-1].made.append(weakref.ref(other))
         if modes.capturing is not None:
             modes.capturing.note_created(other)
     return other

@@ -5,16 +5,20 @@ NOTE [Entries]
 node that passes gradients on to the input.  Differentiating is a run of the engine from the result to the entries, and
 no further.  Each call makes new aliases, so an inner ``grad`` cannot mistake an outer one's variable for its own.  A
 result is cut from the tape if nothing outside can differentiate it: if no path leads from it to a leaf or to a level
-that is still open.  Only if there is such a path is the backward recorded.
+that is still open.  Only if there is such a path is the backward recorded.  The same holds for tensors that leave
+through a list or a global: they are constants when the call is over.  What the call itself needs later, as the function
+that ``vjp`` returns does, it keeps as handles of its own.
 """
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.mutable.backward import engine
 from fgrad.mutable.context.modes import ITSELF, Scope, modes
 from fgrad.mutable.operation.operation_node import zeros
-from fgrad.mutable.tensor.node import Edge, Node, next_sequence
+from fgrad.mutable.tensor.node import Edge, Node, next_sequence, node_name
+from fgrad.mutable.tensor.origin import LEFT, origin_of
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
 from fgrad.mutable.transforms.forward import carry
 from fgrad.mutable.transforms.levels import brought_in, deriving
@@ -55,6 +59,8 @@ class GradLevel(Scope):
         self.start: int = next_sequence()
         #: nodes from which no path leads outside
         self.dead: set[Node] = set()
+        #: the tensors made inside
+        self.made: list[weakref.ref[Tensor]] = []
         return {
             "grad": True,
             "inference": False,
@@ -79,24 +85,26 @@ class GradLevel(Scope):
         handle = alias(x)
         handle._level = modes.level
         handle._inference = False
-        entry = Entry(self, x, gradient_edge(x) if is_tracked(x) else None)
+        entry = Entry(self, x, _edge_of(x))
         handle._requires_grad = True
         handle._accumulator = lambda: entry
+        self.made.append(weakref.ref(handle))
         _carry_tangents(x, handle)
         return handle
 
     def leads_out(self, tensor: Tensor) -> bool:
         """Whether something outside can differentiate a tensor."""
-        edge = gradient_edge(tensor) if self.recording and is_tracked(tensor) else None
-        if edge is None:
-            return False
-        visited = {edge[0]} - self.dead
+        edge = _edge_of(tensor) if self.recording else None
+        return edge is not None and self._reaches_outside(edge[0], set())
+
+    def _reaches_outside(self, start: Node, known: set[Node]) -> bool:
+        """Whether a path leads from a node to the outside; it is added to those of which that is known."""
+        visited = {start} - self.dead
         stack = list(visited)
         while stack:
             node = stack.pop()
-            if isinstance(node, AccumulateGrad) or node._sequence < self.start:
-                return True
-            if isinstance(node, Entry) and node.level is not self and node.level in modes.differentiating:
+            if node in known or self._is_outside(node):
+                known.add(start)
                 return True
             for following in node.next_edges:
                 if following is not None and following[0] not in visited and following[0] not in self.dead:
@@ -105,9 +113,31 @@ class GradLevel(Scope):
         self.dead |= visited
         return False
 
+    def _is_outside(self, node: Node) -> bool:
+        if isinstance(node, Entry):
+            return node.level is not self and node.level in modes.differentiating
+        return isinstance(node, AccumulateGrad) or node._sequence < self.start
+
+    def cut(self, kept: Sequence[Tensor] = ()) -> list[Tensor]:
+        """Make constants of the tensors made inside that nothing outside can differentiate, as the call ends.
+
+        Returns:
+          Other handles on those in ``kept``, with their history.
+        """
+        histories = [(x, _edge_of(x)) for x in kept]
+        known: set[Node] = set()
+        left = [(x, edge) for ref in self.made if (x := ref()) is not None and (edge := _edge_of(x)) is not None]
+        for x, edge in sorted(left, key=lambda pair: pair[1][0]._sequence):
+            if not self._reaches_outside(edge[0], known):
+                x._node, x._requires_grad, x._accumulator = None, False, None
+                x._origin = origin_of(node_name(edge[0]), edge[0]._source, LEFT, (), ())
+            elif modes.differentiating[:-1]:
+                modes.differentiating[-2].made.append(weakref.ref(x))
+        return [_handle(x, edge) for x, edge in histories]
+
     def reaches(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on an entered input."""
-        edge = gradient_edge(tensor) if is_tracked(tensor) else None
+        edge = _edge_of(tensor)
         stack = [] if edge is None else [edge[0]]
         visited = set(stack)
         while stack:
@@ -129,11 +159,7 @@ class GradLevel(Scope):
         out = self.leads_out(x)
         if out and not entered:
             return x
-        handle = alias(x)
-        if out and edge is not None:
-            handle._node, handle._output_nr = edge
-        _carry_tangents(x, handle)
-        return handle
+        return _handle(x, edge if out else None)
 
     def gradients(
         self,
@@ -156,6 +182,20 @@ class GradLevel(Scope):
             return [zeros(x._type) if g is None else g for g, x in zip(grads, entered, strict=True)]
         finally:
             modes.inference = inference
+
+
+def _edge_of(tensor: Tensor) -> Edge | None:
+    """Where the gradient of a tensor goes, if it has a history."""
+    return gradient_edge(tensor) if is_tracked(tensor) else None
+
+
+def _handle(tensor: Tensor, edge: Edge | None) -> Tensor:
+    """Another handle on a tensor, with that history."""
+    handle = alias(tensor)
+    if edge is not None:
+        handle._node, handle._output_nr = edge
+    _carry_tangents(tensor, handle)
+    return handle
 
 
 def _carry_tangents(tensor: Tensor, handle: Tensor) -> None:

@@ -152,6 +152,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         values = unflatten([outer.leave(x) for x in outputs], out_structure)
         cotangents = [outer.enter(x.new_zeros(x.shape)) for x in outputs]
         pulled = outer.gradients(outputs, entered, cotangents, True, True)
+        kept = outer.cut([*pulled, *cotangents])
+        pulled, cotangents = kept[: len(pulled)], kept[len(pulled) :]
     recorded = any(outer.leads_out(x) for x in pulled)
 
     def derivative(*tangents: Any) -> Any:

@@ -86,7 +86,9 @@ def _grad_and_value(
         gradients = level.gradients([output], leaves, [output.new_ones(())], out, out)
         gradient = unflatten([level.leave(g) for g in gradients], structure)
         value = level.leave(output)
-        return gradient, (value, undone(level.leave, aux)) if has_aux else value
+        aux = undone(level.leave, aux) if has_aux else None
+        level.cut()
+        return gradient, (value, aux) if has_aux else value
 
 
 @boundary
@@ -133,7 +135,9 @@ def vjp_at(
                 )
         value = unflatten([level.leave(x) for x in outputs], structure)
         aux = undone(level.leave, aux) if has_aux else None
-    leaves, entered_structure = flatten(entered)
+        leaves, entered_structure = flatten(entered)
+        kept = level.cut([*outputs, *leaves])
+        outputs, leaves = kept[: len(outputs)], kept[len(outputs) :]
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         checked_flags(retain_graph=retain_graph, create_graph=create_graph)

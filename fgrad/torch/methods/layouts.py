@@ -15,6 +15,7 @@ from fgrad.mutable.layout.geometry import memory_order
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import formats
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.torch import shared_memory
 from fgrad.torch.ops.creation import copying
 from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
 from fgrad.torch.ops.table.table import composite
@@ -70,8 +71,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 @as_method(METHOD_IN_PYTHON)
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes: never."""
-    return False
+    """Whether ``share_memory_`` was called for the memory."""
+    return shared_memory.is_shared(self._storage)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> NoReturn:

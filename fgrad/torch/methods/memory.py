@@ -32,6 +32,7 @@ from fgrad.torch.ops.creation.copying import channels_last
 from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
+from fgrad.torch.shared_memory import share
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
 
 
@@ -337,10 +338,9 @@ def _looking_at(
 @method
 @as_method(METHOD_IN_PYTHON)
 def share_memory_(self: Tensor) -> Tensor:
-    raise RuntimeError(
-        "share_memory_: arrays of JAX cannot be shared between processes for writing. Send numpy() and make a "
-        "tensor there."
-    )
+    """Say that other processes may ask for the memory; a process that does is refused."""
+    share(self._storage, type(self))
+    return self
 
 
 @method

@@ -16,6 +16,8 @@ from fgrad.mutable.types.dtypes import float32
 from fgrad.torch.nn.modules.registration import typename
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+#: PyTorch's name of it
+ParamsT = Parameters
 Group = dict[str, Any]
 StateDict = dict[str, Any]
 Hook = Callable[..., Any]
@@ -32,6 +34,13 @@ _REGISTERS = (
     "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """The implementations that an optimiser takes by default, which libraries ask for: neither is there."""
+    return False, False
 
 
 class _Required:

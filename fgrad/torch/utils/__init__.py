@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from fgrad.torch.stand_ins import submodules
 
 #: imported at first use
-__getattr__, __dir__ = submodules(__name__, {__name__: "_pytree checkpoint data dlpack hooks"})
+__getattr__, __dir__ = submodules(
+    __name__,
+    {__name__: "_pytree checkpoint data dlpack hooks swapping", f"{__name__}.swapping": "swap_tensors"},
+)
 
 if TYPE_CHECKING:
     from fgrad.torch.utils import (
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
         data as data,
         dlpack as dlpack,
         hooks as hooks,
+        swapping as swapping,
     )
+    from fgrad.torch.utils.swapping import swap_tensors as swap_tensors
 
-__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks", "swap_tensors"]

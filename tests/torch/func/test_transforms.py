@@ -471,3 +471,34 @@ def show(x: Any) -> Any:
 )
 def test_printing(function: Any) -> None:
     agree(Case("", printed(function), (STEPS,)), torch)
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_what_leaves_a_function_through_a_list_is_a_constant(outer):
+    """Unless something outside can differentiate it."""
+
+    def found(t):
+        kept = []
+        x, w = t.arange(3.0), t.ones(3, requires_grad=outer)
+
+        def function(x):
+            y = x.sin() * w
+            kept.extend([x, y, y[:2], (y * y).sum()])
+            return kept[-1]
+
+        t.func.grad(function)(x)
+        pull_back = t.func.vjp(function, x)[1]
+        gradients = [pull_back(t.tensor(2.0))[0], t.func.hessian(function)(x), t.func.linearize(function, x)[1](x)]
+        results = [a + 1 for a in kept if a.shape != (3, 3)][:8]
+        return [(a.requires_grad, a.tolist()) for a in [*results, *gradients]]
+
+    for (tracked, values), (wanted, expected) in zip(found(ours), found(torch), strict=True):
+        assert tracked == wanted
+        np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+def test_what_left_a_function_says_so():
+    kept = []
+    ours.func.grad(lambda x: kept.append(x.sin()) or x.sum())(ours.ones(2))
+    with pytest.raises(RuntimeError, match="left it through a list or a global"):
+        (kept[0] * 2).sum().backward()

@@ -487,6 +487,11 @@ def parameters_overwritten_on_conversion(torch: Any, tell: Story) -> None:
     tell(future.get_swap_module_params_on_conversion())
 
 
-def test_parameters_are_not_swapped():
-    with pytest.raises(NotImplementedError, match="does not swap tensors"):
-        fgrad.torch.__future__.set_swap_module_params_on_conversion(True)
+@scenario
+def copied(torch: Any, tell: Story) -> None:
+    """A shallow copy shares the tables."""
+    module = torch.nn.Linear(1, 1)
+    twin = copy.copy(module)
+    twin.weight = torch.nn.Parameter(torch.zeros(1, 1))
+    twin.register_buffer("more", torch.ones(1))
+    tell(module.weight is twin.weight, hasattr(module, "more"), twin.eval().training, module.training)

@@ -190,3 +190,15 @@ def test_gradients_that_lie_as_what_is_saved(function, lies):
         return [torch.autograd.grad(y, x, g, retain_graph=True)[0].stride() for g in incoming]
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("name", ["pixel_shuffle", "pixel_unshuffle", "channel_shuffle"])
+def test_a_gradient_that_an_operation_makes_is_new(name: str):
+    """It can be written, also where the result's gradient is one number for all elements."""
+
+    def run(torch: Any) -> Any:
+        x = torch.ones(1, 4, 2, 2, requires_grad=True)
+        (gradient,) = torch.autograd.grad(getattr(torch, name)(x, 2).sum(), x)
+        return gradient.stride(), gradient.mul_(2).view(-1).tolist()
+
+    assert run(ours) == run(theirs)

@@ -1,6 +1,7 @@
 """Modules moved and cast: ``to`` and its relatives replace every parameter's data in place, so optimisers keep them."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Self
 
 from fgrad.mutable.context.modes import no_grad
@@ -8,11 +9,12 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.changes import set_entry
 from fgrad.mutable.types.devices import device as device_type
 from fgrad.torch import ops
-from fgrad.torch.__future__ import get_overwrite_module_params_on_conversion
+from fgrad.torch.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.modules.traversal import Traversal
 from fgrad.torch.nn.parameter import Parameter, is_lazy
+from fgrad.torch.utils.swapping import swap_tensors
 
 
 class Conversion(Traversal):
@@ -68,8 +70,10 @@ class Conversion(Traversal):
         return self._apply(lambda t: ops.empty_like(t, device=device), recurse=recurse)
 
     def share_memory(self) -> Self:
-        """Move all parameters and buffers to memory shared between processes, which tensors here refuse."""
-        return self._apply(lambda t: t.share_memory_())
+        """Move all parameters and buffers to memory shared between processes (see ``Tensor.share_memory_``)."""
+        for tensor in chain(self.parameters(), self.buffers()):
+            tensor.share_memory_()
+        return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast: ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)``, ``to(memory_format=...)``.
@@ -139,7 +143,11 @@ def _converted(param: Any, fn: Callable[[Any], Any]) -> Any:
     with no_grad():
         # an uninitialised parameter converts the empty tensor that holds its dtype and device
         data = fn(param.data if is_lazy(param) else param)
-    if _exchangeable(param, data) and not get_overwrite_module_params_on_conversion():
+    if get_swap_module_params_on_conversion():
+        param.grad = None
+        swap_tensors(param, Parameter(data, param.requires_grad))
+        new = param
+    elif _exchangeable(param, data) and not get_overwrite_module_params_on_conversion():
         param.data = data
         new = param
     else:

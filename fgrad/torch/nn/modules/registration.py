@@ -147,10 +147,11 @@ class Registry(_Attributes):
         namespace = attributes_of(self)
         namespace.update(state)
         for table, fresh in _TABLES.items():
+            empty = fresh()
             if table not in namespace:
-                namespace[table] = fresh()
-            elif namespace[table].__class__ in (dict, OrderedDict):
-                namespace[table] = type(fresh())(namespace[table])
+                namespace[table] = empty
+            elif namespace[table].__class__ in (dict, OrderedDict) and namespace[table].__class__ is not type(empty):
+                namespace[table] = type(empty)(namespace[table])
         changes.attributes = object()
 
     @property
