@@ -135,6 +135,13 @@ class Graph:
         return any(isinstance(node.op.primitive, Region) for node in self.nodes)
 
     @cached_property
+    def closing(self) -> frozenset[int]:
+        """The positions of the nodes whose own graphs have tracers among their constants."""
+        if not self.has_regions:
+            return frozenset()
+        return frozenset([i for i, node in enumerate(self.nodes) if any(map(_closes_over_tracers, graphs_of(node.op)))])
+
+    @cached_property
     def sourced(self) -> bool:
         """Whether any node has a line of its own."""
         return any(node.source is not None for node in self.nodes)
@@ -322,6 +329,16 @@ def applied(op: Op) -> Graph:
     builder = Builder(op.in_types)
     first = builder.emit(op, tuple(builder.inputs))
     return builder.finish(range(first, first + len(op.out_types)))
+
+
+def graphs_of(op: Op) -> list[Graph]:
+    """The graphs among an operation's parameters."""
+    values = itertools.chain(*[x if isinstance(x, tuple) else (x,) for x in op.params.values()])
+    return [x for x in values if isinstance(x, Graph)]
+
+
+def _closes_over_tracers(graph: Graph) -> bool:
+    return bool(graph.closing) or any(isinstance(const.value, Tracer) for const in graph.consts)
 
 
 def unsourced(graph: Graph) -> Graph:

@@ -1,9 +1,8 @@
 """Forward mode: a graph to the graph of its values and its Jacobian-vector product."""
 
-import itertools
 from collections.abc import Sequence
 
-from fgrad.graph.graph import Builder, Graph, applied
+from fgrad.graph.graph import Builder, Graph, applied, graphs_of
 from fgrad.graph.op import Op
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import at_node, is_differentiated_jointly, is_zero
@@ -70,6 +69,4 @@ def values_by_rules(op: Op, live: tuple[bool, ...]) -> Graph:
 
 def _calls_rules(op: Op) -> bool:
     """Whether an operation is, or has in it, a call of a function with a custom rule."""
-    values = itertools.chain(*[x if isinstance(x, tuple) else (x,) for x in op.params.values()])
-    graphs = [x for x in values if isinstance(x, Graph)]
-    return "rule" in op.params or any(_calls_rules(node.op) for graph in graphs for node in graph.nodes)
+    return "rule" in op.params or any(_calls_rules(node.op) for graph in graphs_of(op) for node in graph.nodes)

@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 from jax.experimental.ode import odeint
 
 import fgrad
 from fgrad.errors import ClosedOverError
+from tests.api.compare import same
 
 
 def with_vjp(library, x):
@@ -74,3 +76,39 @@ def test_an_ode_with_a_closed_over_parameter(wrap):
     assert jnp.allclose(jax.jit(fgrad.grad(solve))(0.7), expected, rtol=1e-5)
     with jax.checking_leaks():
         assert jnp.allclose(fgrad.grad(solve)(0.7), expected, rtol=1e-5)
+
+
+def _rule_closing_over(kind, y):
+    """sin with a rule that is scaled by ``y``."""
+    if kind == "jvp":
+        f = jax.custom_jvp(jnp.sin)
+        f.defjvp(lambda primals, tangents: (jnp.sin(*primals), jnp.cos(*primals) * tangents[0] * y))
+        return f
+    f = jax.custom_vjp(jnp.sin)
+    if kind == "fwd":
+        f.defvjp(lambda x: (jnp.sin(x), x * y), lambda res, ct: (jnp.cos(res) * ct,))
+    else:
+        f.defvjp(lambda x: (jnp.sin(x), x), lambda res, ct: (jnp.cos(res) * ct * y,))
+    return f
+
+
+#: a function in a region, and what it computes: JAX fails on some of these regions
+_REGIONS = {
+    "block": (fgrad.checkpoint, lambda f: f),
+    "loop": (lambda f: lambda x: lax.fori_loop(0, 2, lambda i, y: f(y), x), lambda f: lambda x: f(f(x))),
+    "branch": (lambda f: lambda x: lax.cond(x > 0, f, lambda x: x, x), lambda f: f),
+}
+
+
+@pytest.mark.parametrize("around", ["jit", "value_and_grad"])
+@pytest.mark.parametrize("region", _REGIONS)
+@pytest.mark.parametrize("kind", ["jvp", "fwd", "bwd"])
+def test_a_rule_in_a_region_closes_over_a_value_of_an_outer_recording(kind, region, around):
+    def outer(library, wrap):
+        def function(x):
+            return library.grad(wrap(_rule_closing_over(kind, x * 2.0)))(x) * 3.0
+
+        return getattr(library, around)(function)(jnp.float32(0.7))
+
+    wrap, alike = _REGIONS[region]
+    same(outer(fgrad, wrap), outer(jax, alike))
