@@ -226,7 +226,10 @@ def _scattering(plan: Planned, operands: Sequence[Any]) -> Scattering | None:
     if not all(x.__class__ is np.ndarray or in_memory(x) for x in values):
         return None
     elements = tensor._window(tensor._type.geometry)
-    return None if elements is None else Scattering(elements, *places.of(*map(np.asarray, values)), places.write)
+    if elements is None:
+        return None
+    positions, new = places.of(*map(np.asarray, values))
+    return Scattering(elements, positions, new, places.write)
 
 
 def _read(operands: Sequence[Any]) -> list[Any]:

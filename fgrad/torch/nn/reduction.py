@@ -30,7 +30,8 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
 
     Source: `torch.nn.MSELoss <https://docs.pytorch.org/docs/2.13/generated/torch.nn.MSELoss.html>`_.
     """
-    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    mean, reduced = size_average is None or bool(size_average), reduce is None or bool(reduce)
+    reduction = "none" if not reduced else "mean" if mean else "sum"
     warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
 
