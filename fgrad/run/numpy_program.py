@@ -86,9 +86,30 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
 
 def _is_supported(graph: Graph) -> bool:
     """Whether all values have types with kernels and are small enough, and no constant is a tracer."""
-    # ``prod`` of the shape takes a fifth of the time of ``size``
-    supported = all((t.dtype in SUPPORTED or t.dtype in HALVES) and math.prod(t.shape) <= LARGEST for t in graph.types)
+    supported = all(t.dtype in SUPPORTED or t.dtype in HALVES for t in graph.types) and max(_touched(graph)) <= LARGEST
     return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
+
+
+#: operations that read few elements of their first operand
+_GATHERS = frozenset(("dynamic_slice", "gather"))
+
+
+def _touched(graph: Graph) -> list[int]:
+    """How many elements of each value a run touches: of an input from which elements are gathered, only those."""
+    # ``prod`` of the shape takes a fifth of the time of ``size``
+    counts = [math.prod(t.shape) for t in graph.types]
+    gathered: dict[int, int] = {}
+    whole = set(graph.outputs)
+    for node in graph.nodes:
+        source = node.inputs[0] if node.op.name in _GATHERS else None
+        if source is not None and source < len(graph.in_types):
+            gathered[source] = max(gathered.get(source, 0), node.op.out_types[0].size)
+            whole.update(node.inputs[1:])
+        else:
+            whole.update(node.inputs)
+    for i in gathered.keys() - whole:
+        counts[i] = min(counts[i], gathered[i])
+    return counts
 
 
 class _Writer:
@@ -111,7 +132,7 @@ class _Writer:
         self.equal: dict[int, int] = {}
         #: how to compute the transpose of a value, if it is a product
         self.transposed: dict[int, Compute] = {}
-        self.largest: int = max([math.prod(t.shape) for t in graph.types])
+        self.largest: int = max(_touched(graph))
         self.excess: float = -_launch(self.largest)
 
     def write(self, node: Node, row: Kernel) -> None:
@@ -148,7 +169,8 @@ class _Writer:
         self.lines[numbers[0]] = Line(numbers, node.op.name, compute, inputs, shape if fusible else None, dtype)
         if transposed is not None:
             self.transposed[numbers[0]] = transposed
-        self.excess += LINE + row.excess * max([math.prod(t.shape) for t in (*node.op.in_types, *node.op.out_types)])
+        read = node.op.in_types[node.op.name in _GATHERS :]
+        self.excess += LINE + row.excess * max([math.prod(t.shape) for t in (*read, *node.op.out_types)])
         if _multiplications(node.op) >= PRODUCT_SIZE:
             self.excess -= PRODUCT
 

@@ -58,6 +58,25 @@ def test_what_is_not_elementwise_or_not_small_is_left():
     assert numpy_program(stage_closed(lambda x: [-x], [tiny])) is None
 
 
+def test_few_elements_of_a_large_array_are_small():
+    """A gather touches what it reads; other readers of the array touch all of it."""
+    types = [ShapedArray((LARGEST, 2), np.dtype("float32")), ShapedArray((3,), np.dtype("int32"))]
+
+    def taken(x: Any, i: Any) -> Any:
+        return lax.dynamic_index_in_dim(x, i[0]), x.at[i].get(mode="promise_in_bounds")
+
+    graph = stage_closed(taken, types)
+    program = numpy_program(graph)
+    assert program is not None
+    assert program.largest == 6
+    assert program.excess < 0
+    x, i = np.arange(2.0 * LARGEST, dtype=np.float32).reshape(-1, 2), np.array([5, 1, 7], np.int32)
+    row, rows = program.run([x, i])
+    assert row.tolist() == [[10.0, 11.0]]
+    assert rows.tolist() == x[i].tolist()
+    assert numpy_program(stage_closed(lambda x, i: (*taken(x, i), x.sum()), types)) is None
+
+
 @pytest.mark.parametrize("index", [-3, 0, 1, 2, 9])
 def test_branches(index):
     def chosen(i: Any, x: Any, y: Any) -> Any:
