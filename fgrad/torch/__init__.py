@@ -267,7 +267,18 @@ _INTERNAL = {
         "names",
         "pickle_memory",
     ),
-    *("pickle_names", "printing", "refused", "settings", "sharing", "stand_ins", "submodules", "sys", "trees"),
+    *(
+        "pickle_names",
+        "printing",
+        "refused",
+        "settings",
+        "shared_memory",
+        "sharing",
+        "stand_ins",
+        "submodules",
+        "sys",
+        "trees",
+    ),
 }
 
 

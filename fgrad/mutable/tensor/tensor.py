@@ -242,7 +242,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
     def _window(self, geometry: Geometry) -> np.ndarray | None:
         """Elements of its memory, to be replaced in place: see NOTE [Elements in memory]."""
         storage = self._storage
-        if unusual.on:
+        if unusual.on and unusual.within():
             return None
         if storage.__class__ is not Storage:
             storage.settle()

@@ -200,7 +200,7 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     """The elements that an operation writes to its first operand; ``shared``: other operands share its memory."""
     tensor: Tensor = operands[0]
     operation, geometry = plan.operation, tensor._geometry
-    if geometry is None and tensor._type.numel >= LARGE and not (shared or unusual.on or tensor._inference):
+    if geometry is None and tensor._type.numel >= LARGE and not (shared or tensor._inference):
         scattering = _scattering(plan, operands)
         if scattering is not None:
             return scattering
@@ -220,6 +220,8 @@ def _scattering(plan: Planned, operands: Sequence[Any]) -> Scattering | None:
     """The write of a scatter into its first operand, to be made in place; None for any other operation."""
     tensor: Tensor = operands[0]
     if plan.scatter is None or tensor._storage.strides is not None or tensor._storage.home is not None:
+        return None
+    if unusual.on and unusual.within():
         return None
     routine, places = plan.scatter
     values = routine(_read(operands[1:]))
