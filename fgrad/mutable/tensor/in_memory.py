@@ -17,9 +17,11 @@ changes its elements in place.  Filling a buffer row by row then takes the time 
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from fgrad.mutable.layout.geometry import Geometry, Ints, memory_order, nested
 from fgrad.mutable.types.dtypes import bool_
@@ -48,7 +50,7 @@ def _references(holder: Any) -> tuple[int, int]:
 _OWN, _OWN_BASE = _references(Holder(np.empty(1)[:]))
 
 
-def _in_order(array: np.ndarray, strides: Ints | None) -> np.ndarray:
+def in_order(array: np.ndarray, strides: Ints | None) -> np.ndarray:
     """An array with its axes in the order in which a storage's memory has them."""
     return array if strides is None else array.transpose(memory_order(array.shape, strides))
 
@@ -58,20 +60,17 @@ def _is_own(storage: Any) -> bool:
     if storage.array.__class__ is not np.ndarray:
         return False
     own, base = _references(storage)
-    if own > _OWN:
-        return False
     owner = storage.array.base
-    if owner is None:
-        return _in_order(storage.array, storage.strides).flags.c_contiguous
-    if owner.__class__ is not np.ndarray or base > _OWN_BASE or owner.base is not None or not owner.flags.writeable:
+    if owner is not None and (owner.__class__ is not np.ndarray or owner.base is not None or not owner.flags.writeable):
         return False
-    return _in_order(storage.array, storage.strides).flags.c_contiguous
+    is_held = own > _OWN or (owner is not None and base > _OWN_BASE)
+    return not is_held and in_order(storage.array, storage.strides).flags.c_contiguous
 
 
 def _make_own(storage: Any) -> None:
     """Copy the array of a storage."""
     array = np.asarray(storage.array)
-    memory = np.array(_in_order(array, storage.strides), order="C")
+    memory = np.array(in_order(array, storage.strides), order="C")
     if storage.strides is not None:
         memory = memory.transpose(np.argsort(memory_order(array.shape, storage.strides)))
     memory.setflags(write=False)
@@ -83,7 +82,7 @@ def _selects_memory(geometry: Geometry, dtype: Any) -> bool:
     return type(geometry.offset) is int and (geometry.dtype is dtype or bool_ not in (geometry.dtype, dtype))
 
 
-def _window(memory: np.ndarray, geometry: Geometry) -> np.ndarray:
+def selected(memory: np.ndarray, geometry: Geometry) -> np.ndarray:
     """The elements that a geometry selects from contiguous memory, as a NumPy view."""
     item = geometry.dtype.itemsize
     strides = tuple([n * item for n in geometry.strides])
@@ -102,10 +101,10 @@ def elements(array: Any, strides: Ints | None, dtype: Any, geometry: Geometry) -
         if count > NUMPY_SIZE or not in_memory(array):
             return None
         array = np.asarray(array)
-    memory = _in_order(array, strides)
+    memory = in_order(array, strides)
     if not memory.flags.c_contiguous:
         return None
-    values = np.zeros(geometry.sizes, geometry.dtype.numpy) if 0 in geometry.sizes else _window(memory, geometry)
+    values = np.zeros(geometry.sizes, geometry.dtype.numpy) if 0 in geometry.sizes else selected(memory, geometry)
     if geometry.conj:
         values = np.conjugate(values)
     if geometry.neg:
@@ -115,6 +114,34 @@ def elements(array: Any, strides: Ints | None, dtype: Any, geometry: Geometry) -
         values = values.copy()  # row-major
     values.setflags(write=False)
     return values
+
+
+def is_replaceable(storage: Any, geometry: Geometry) -> bool:
+    """Whether the elements that a geometry selects can be replaced in place, and need no program."""
+    return (
+        in_memory(storage.array)
+        and _selects_memory(geometry, storage.dtype)
+        and nested(geometry.sizes, geometry.strides)
+    )
+
+
+def window(storage: Any, geometry: Geometry) -> np.ndarray:
+    """The elements that a geometry selects, to be replaced.
+
+    Afterwards nobody else holds the storage's array, and it is another object: what is known of one array does not hold
+    once its elements have changed.
+    """
+    if 0 in geometry.sizes:
+        return np.empty(geometry.sizes, geometry.dtype.numpy)
+    if not _is_own(storage):
+        _make_own(storage)
+    array = storage.array
+    array.setflags(write=True)
+    result = selected(in_order(array, storage.strides), geometry)
+    array = array.view()
+    array.setflags(write=False)
+    storage.array = array
+    return result
 
 
 class Filling:
@@ -137,45 +164,33 @@ class Filling:
         self.window[...] = self.old
 
 
+@frozen(eq=False)
+class Scatter:
+    """What a scatter writes to a row-major tensor, in place of the elements that it would have then.
+
+    It holds no elements of the tensor: until they are replaced, backward may save them.
+    """
+
+    positions: np.ndarray
+    values: np.ndarray
+    #: combines values with the elements of a flat array at positions
+    write: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+
+
 class Scattering:
-    """Values for elements at some positions in a window on a row-major array, as a scatter writes them."""
+    """A scatter into elements, through a window on all of them."""
 
-    __slots__ = ("elements", "positions", "values", "write", "old")
+    __slots__ = ("elements", "scatter", "old")
 
-    def __init__(self, window: np.ndarray, positions: np.ndarray, values: np.ndarray, write: Any):
+    def __init__(self, window: np.ndarray, scatter: Scatter):
         self.elements: np.ndarray = window.reshape(-1)
-        self.positions: np.ndarray = positions
-        self.values: np.ndarray = values
-        self.write: Any = write
-        self.old: np.ndarray = self.elements[positions]
+        self.scatter: Scatter = scatter
+        self.old: np.ndarray = self.elements[scatter.positions]
 
     def make(self) -> None:
         """Write the new elements."""
-        self.write(self.elements, self.positions, self.values)
+        self.scatter.write(self.elements, self.scatter.positions, self.scatter.values)
 
     def undo(self) -> None:
         """Put the old ones back."""
-        self.elements[self.positions] = self.old
-
-
-def window(storage: Any, geometry: Geometry) -> np.ndarray | None:
-    """The elements that a geometry selects, to be replaced; None if a program has to do that.
-
-    Afterwards nobody else holds the storage's array, and it is another object: what is known of one array does not hold
-    once its elements have changed.
-    """
-    if not _selects_memory(geometry, storage.dtype) or not nested(geometry.sizes, geometry.strides):
-        return None
-    if not (storage.array.__class__ is np.ndarray or in_memory(storage.array)):
-        return None
-    if 0 in geometry.sizes:
-        return np.empty(geometry.sizes, geometry.dtype.numpy)
-    if not _is_own(storage):
-        _make_own(storage)
-    array = storage.array
-    array.setflags(write=True)
-    result = _window(_in_order(array, storage.strides), geometry)
-    array = array.view()
-    array.setflags(write=False)
-    storage.array = array
-    return result
+        self.elements[self.scatter.positions] = self.old

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-import numpy as np
 from attrs import define
 
 from fgrad.mutable.context.modes import modes, unusual
@@ -21,7 +20,7 @@ from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torc
 from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
-from fgrad.mutable.tensor.in_memory import Filling, Scattering, elements, window
+from fgrad.mutable.tensor.in_memory import Filling, Scatter, Scattering, elements, is_replaceable, window
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
@@ -212,7 +211,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         storage, counter = self._storage, self._counter
         if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
             value = value.array()
-        change = value if value.__class__ is Scattering else self._filling(value)
+        change = self._change(value)
         undo = partial(_restore, storage, held_value(storage)) if change is None else change.undo
         if before is not None:
             before.undo = undo
@@ -231,25 +230,26 @@ class Tensor(HasFields, metaclass=_TensorMeta):
             counter.value = version
             raise
 
-    def _filling(self, value: Any) -> Filling | None:
-        """How to replace the elements of a view in place; None if that takes a program, and for all of a storage."""
+    def _change(self, value: Any) -> Filling | Scattering | None:
+        """How to replace its elements in place; None if that takes a program, and for all of a storage."""
         geometry = self._geometry
-        if geometry is None or (value.__class__ is not np.ndarray and not in_memory(value)):
+        if value.__class__ is Scatter:
+            return Scattering(window(self._storage, self._type.geometry), value)
+        if geometry is None or not in_memory(value) or not self._is_replaceable(geometry):
             return None
-        elements = self._window(geometry)
-        return None if elements is None else Filling(elements, geometry, value)
+        return Filling(window(self._storage, geometry), geometry, value)
 
-    def _window(self, geometry: Geometry) -> np.ndarray | None:
-        """Elements of its memory, to be replaced in place: see NOTE [Elements in memory]."""
+    def _is_replaceable(self, geometry: Geometry) -> bool:
+        """Whether elements of its memory can be replaced in place: see NOTE [Elements in memory]."""
         storage = self._storage
         if unusual.on and unusual.within():
-            return None
+            return False
         if storage.__class__ is not Storage:
             storage.settle()
             if type(storage).array is not Storage.array:
-                return None  # it shows its elements elsewhere, too
+                return False  # it shows its elements elsewhere, too
         self._cache = None
-        return window(storage, geometry)
+        return is_replaceable(storage, geometry)
 
     def _geometry_of(self) -> Geometry:
         """The geometry, even if the tensor covers its storage."""

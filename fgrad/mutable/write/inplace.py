@@ -44,7 +44,7 @@ from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import settled
-from fgrad.mutable.tensor.in_memory import LARGE, Scattering
+from fgrad.mutable.tensor.in_memory import LARGE, Scatter
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
@@ -201,9 +201,9 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     tensor: Tensor = operands[0]
     operation, geometry = plan.operation, tensor._geometry
     if geometry is None and tensor._type.numel >= LARGE and not (shared or tensor._inference):
-        scattering = _scattering(plan, operands)
-        if scattering is not None:
-            return scattering
+        scatter = _scatter(plan, operands)
+        if scatter is not None:
+            return scatter
     overlap, routine = operation.writing.overlap, plan.routine
     # elements that are overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
@@ -216,22 +216,19 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
     return routine([tensor._value() if read else plan.blank, *_read(operands[1:])])[0]
 
 
-def _scattering(plan: Planned, operands: Sequence[Any]) -> Scattering | None:
-    """The write of a scatter into its first operand, to be made in place; None for any other operation."""
+def _scatter(plan: Planned, operands: Sequence[Any]) -> Scatter | None:
+    """What a scatter writes into its first operand, if it can be written in place; None for any other operation."""
     tensor: Tensor = operands[0]
     if plan.scatter is None or tensor._storage.strides is not None or tensor._storage.home is not None:
         return None
-    if unusual.on and unusual.within():
+    if not tensor._is_replaceable(tensor._type.geometry):
         return None
     routine, places = plan.scatter
     values = routine(_read(operands[1:]))
-    if not all(x.__class__ is np.ndarray or in_memory(x) for x in values):
-        return None
-    elements = tensor._window(tensor._type.geometry)
-    if elements is None:
+    if not all(map(in_memory, values)):
         return None
     positions, new = places.of(*map(np.asarray, values))
-    return Scattering(elements, positions, new, places.write)
+    return Scatter(positions, new, places.write)
 
 
 def _read(operands: Sequence[Any]) -> list[Any]:
