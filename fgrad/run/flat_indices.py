@@ -3,7 +3,8 @@
 NOTE [Indices checked once]
 Indices are compared with the size of an axis for PyTorch's errors, again by the gather, and again by the scatter of its
 derivative.  An array that cannot be written stays below what it was found to be below, and so does each view of it. So
-the last such array is remembered.
+the last such array is remembered.  Once its elements are replaced in place (NOTE [Elements in memory]) it can be
+written, and counts no more.
 """
 
 from collections.abc import Callable, Sequence

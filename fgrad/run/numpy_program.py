@@ -60,6 +60,8 @@ LINE = 750
 LAUNCH, THREADED_LAUNCH, THREADED_SIZE = 35_000, 150_000, 1 << 15
 #: and of a matrix product on several threads, as from this many multiplications on
 PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
+#: operations that read few elements of their first operand
+_GATHERS = frozenset(("dynamic_slice", "gather"))
 #: the elements of a value that is freed after its last use, not at the end
 FREED_SIZE = 1 << 12
 #: the bytes of the largest array that the C library takes into account: see NOTE [Memory from the heap]
@@ -75,7 +77,10 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
         return _selection(graph)
     if not graph.nodes or len(graph.nodes) > LONGEST or not _is_supported(graph):
         return None
-    writer = _Writer(graph)
+    largest = max(_touched(graph))
+    if largest > LARGEST:
+        return None
+    writer = _Writer(graph, largest)
     for node in graph.nodes:
         row = kernel_of(node.op) or _control_flow(node.op, kernel_of)
         if row is None:
@@ -85,13 +90,9 @@ def numpy_program(graph: Graph, kernel_of: KernelOf = kernel, most: float = inf)
 
 
 def _is_supported(graph: Graph) -> bool:
-    """Whether all values have types with kernels and are small enough, and no constant is a tracer."""
-    supported = all(t.dtype in SUPPORTED or t.dtype in HALVES for t in graph.types) and max(_touched(graph)) <= LARGEST
+    """Whether all values have types with kernels, and no constant is a tracer."""
+    supported = all(t.dtype in SUPPORTED or t.dtype in HALVES for t in graph.types)
     return supported and not any(isinstance(const.value, Tracer) for const in graph.consts)
-
-
-#: operations that read few elements of their first operand
-_GATHERS = frozenset(("dynamic_slice", "gather"))
 
 
 def _touched(graph: Graph) -> list[int]:
@@ -115,8 +116,10 @@ def _touched(graph: Graph) -> list[int]:
 class _Writer:
     """Builds a program: a line for each node that is not constant."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, largest: int):
         self.graph: Graph = graph
+        #: the elements of the largest value, as far as a run touches them
+        self.largest: int = largest
         #: the constant values
         self.known: dict[int, np.ndarray] = {
             i: np.asarray(const.value, const.type.dtype) for i, const in enumerate(graph.consts, len(graph.in_types))
@@ -132,8 +135,7 @@ class _Writer:
         self.equal: dict[int, int] = {}
         #: how to compute the transpose of a value, if it is a product
         self.transposed: dict[int, Compute] = {}
-        self.largest: int = max(_touched(graph))
-        self.excess: float = -_launch(self.largest)
+        self.excess: float = -_launch(largest)
 
     def write(self, node: Node, row: Kernel) -> None:
         """Add the line of the next node, unless an equal one exists: derivatives recompute what they need."""

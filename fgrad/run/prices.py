@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from attrs import frozen
 
-from fgrad.graph.graph import Graph
+from fgrad.graph.graph import Graph, graphs_of
 
 #: initial estimates of compile time in seconds: per program, per node, and per convolution or loop
 PROGRAM, NODE, HEAVY = 0.04, 0.006, 0.2
@@ -64,9 +64,7 @@ class Size:
                 nodes += 1
                 convolutions += node.op.name == "conv_general_dilated"
                 loops += node.op.name in LOOPS
-                for value in node.params.values():
-                    parts = value if isinstance(value, tuple) else (value,)
-                    waiting += [part for part in parts if isinstance(part, Graph)]
+                waiting += graphs_of(node.op)
         return Size(nodes, convolutions, loops)
 
 

@@ -23,7 +23,8 @@ import numpy as np
 from attrs import define
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, memory_order
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
+from fgrad.mutable.tensor.in_memory import in_order, selected
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.device_of_value import accelerator_of
@@ -107,9 +108,8 @@ class Addressed(Storage):
 
     def _laid(self, sizes: Ints) -> np.ndarray:
         """The memory as an array with the storage's layout."""
-        item = self.dtype.itemsize
         strides = contiguous_strides(sizes) if self.strides is None else self.strides
-        return np.ndarray(sizes, self.dtype.numpy, self.memory.bytes, 0, tuple([n * item for n in strides]))
+        return selected(self.memory.bytes, Geometry(sizes, strides, 0, self.dtype))
 
     def resize(self, count: int) -> None:
         if self.memory.lent:
@@ -130,7 +130,7 @@ class Shared(Addressed):
         if array.__class__ is not np.ndarray and is_abstract(array):
             return array
         is_held = self.memory.is_held()
-        if not _same(self.memory.bytes, in_order(np.asarray(array), self.strides)):
+        if not _same(self.memory.bytes, bytes_of(np.asarray(array), self.strides)):
             array = constant(self._laid(array.shape))
             _array.__set__(self, array)
         if not is_held:
@@ -160,11 +160,9 @@ class Fixed(Storage):
         raise RuntimeError(NOT_RESIZABLE)
 
 
-def in_order(values: np.ndarray, strides: Ints | None) -> np.ndarray:
+def bytes_of(values: np.ndarray, strides: Ints | None) -> np.ndarray:
     """The bytes of an array's elements in storage order."""
-    if strides is not None:
-        values = values.transpose(memory_order(values.shape, strides))
-    return values.reshape(-1).view(np.uint8)
+    return in_order(values, strides).reshape(-1).view(np.uint8)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -201,14 +199,7 @@ def address_of(storage: Storage) -> int:
 def window(storage: Storage, geometry: Geometry) -> np.ndarray:
     """The elements selected by a geometry as a writable array that shares the storage's memory."""
     memory = _exported(storage)
-    item = geometry.dtype.itemsize
-    array = np.ndarray(
-        geometry.sizes,
-        geometry.dtype.numpy,
-        memory.bytes,
-        geometry.offset * item,
-        tuple([n * item for n in geometry.strides]),
-    )
+    array = selected(memory.bytes, geometry)
     memory.lent = True
     storage.__class__ = Shared
     return array
