@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, extent, is_contiguous, is_dense
-from fgrad.mutable.tensor.exported import in_order
+from fgrad.mutable.tensor.exported import bytes_in_order
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
@@ -28,7 +28,7 @@ class Unclaimed(Storage):
 
 def bytes_of(cell: Storage) -> bytes:
     """The bytes of a storage in memory order."""
-    return in_order(concrete(cell.array), cell.strides).tobytes()
+    return bytes_in_order(concrete(cell.array), cell.strides).tobytes()
 
 
 def read_in(content: bytes, dtype: Dtype, location: str, map_location: Any) -> Storage:
@@ -88,7 +88,7 @@ def _claim(cell: Storage, geometry: Geometry) -> None:
     if cell.array.__class__ is Absent:
         return
     sizes, strides = geometry.sizes, geometry.strides
-    values = in_order(concrete(cell.array), None).view(geometry.dtype.numpy)
+    values = bytes_in_order(concrete(cell.array), None).view(geometry.dtype.numpy)
     cell.array = placed(constant(_strided(values, sizes, strides)), where)
     cell.strides = None if is_contiguous(sizes, strides) else strides
     cell.dtype = geometry.dtype

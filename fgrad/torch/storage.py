@@ -18,7 +18,7 @@ import numpy as np
 from fgrad.deferred import deferred
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.tensor.exported import address_of, in_order, is_resizable, over
+from fgrad.mutable.tensor.exported import address_of, bytes_in_order, is_resizable, over
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.devices import device as Device
@@ -52,7 +52,7 @@ class _Memory:
     def _elements(self, start: int = 0, count: int | None = None) -> np.ndarray:
         cell = self._cell
         end = self.size() if count is None else start + count
-        data = in_order(concrete(cell.array), cell.strides)
+        data = bytes_in_order(concrete(cell.array), cell.strides)
         return data[start * self.dtype.itemsize : end * self.dtype.itemsize].view(self.dtype.numpy)
 
     def _write(self, start: int, values: np.ndarray) -> None:

@@ -130,7 +130,7 @@ class Shared(Addressed):
         if array.__class__ is not np.ndarray and is_abstract(array):
             return array
         is_held = self.memory.is_held()
-        if not _same(self.memory.bytes, bytes_of(np.asarray(array), self.strides)):
+        if not _same(self.memory.bytes, bytes_in_order(np.asarray(array), self.strides)):
             array = constant(self._laid(array.shape))
             _array.__set__(self, array)
         if not is_held:
@@ -160,7 +160,7 @@ class Fixed(Storage):
         raise RuntimeError(NOT_RESIZABLE)
 
 
-def bytes_of(values: np.ndarray, strides: Ints | None) -> np.ndarray:
+def bytes_in_order(values: np.ndarray, strides: Ints | None) -> np.ndarray:
     """The bytes of an array's elements in storage order."""
     return in_order(values, strides).reshape(-1).view(np.uint8)
 

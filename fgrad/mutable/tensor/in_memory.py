@@ -118,8 +118,9 @@ def elements(array: Any, strides: Ints | None, dtype: Any, geometry: Geometry) -
 
 def is_replaceable(storage: Any, geometry: Geometry) -> bool:
     """Whether the elements that a geometry selects can be replaced in place, and need no program."""
+    array = storage.array
     return (
-        in_memory(storage.array)
+        (array.__class__ is np.ndarray or in_memory(array))
         and _selects_memory(geometry, storage.dtype)
         and nested(geometry.sizes, geometry.strides)
     )
