@@ -13,7 +13,8 @@ from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.output_strides import ordered
 from fgrad.mutable.operation.overlap import check_copied
-from fgrad.mutable.operation.traits import Writing
+from fgrad.mutable.operation.output_strides import elementwise
+from fgrad.mutable.operation.traits import Computing, Writing
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
@@ -58,7 +59,13 @@ def broadcast_error(shape: Ints, source: Ints) -> RuntimeError:
 
 
 COPY = Operation(
-    "copy", _copy, "torch::autograd::CopyBackwards", ("self", "src"), ("shape", "dtype"), writing=Writing(check_copied)
+    "copy",
+    _copy,
+    "torch::autograd::CopyBackwards",
+    ("self", "src"),
+    ("shape", "dtype"),
+    computing=Computing(strides=elementwise),
+    writing=Writing(check_copied),
 )
 
 

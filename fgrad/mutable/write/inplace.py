@@ -39,7 +39,14 @@ from fgrad.mutable.operation.operation import (
     without_wide_integers,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
-from fgrad.mutable.operation.overlap import check_overlap, check_repeated, in_sequence, in_turns, unchecked
+from fgrad.mutable.operation.overlap import (
+    check_copied,
+    check_overlap,
+    check_repeated,
+    in_sequence,
+    in_turns,
+    unchecked,
+)
 from fgrad.mutable.operation.plan import NOTHING
 from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
@@ -211,7 +218,7 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
         aliases = tuple([k for k, i in enumerate(plan.present) if operands[i] is tensor])
         routine = in_turns(plan.graph, geometry.sizes, geometry.strides, aliases)
         read = True
-    elif shared and overlap is None and operation.computing.strides is not None:
+    elif shared and overlap in (None, check_copied) and operation.computing.strides is not None:
         routine = _in_sequence(plan, operands) or routine
     return routine([tensor._value() if read else plan.blank, *_read(operands[1:])])[0]
 

@@ -91,6 +91,10 @@ PARTS = {
     "a column to the diagonal": lambda torch, x: x.diagonal().add_(x[:, 0]),
     "every other element": lambda torch, x: x.view(-1)[::2].add_(x.view(-1)[:5]),
     "the other way round": lambda torch, x: x.view(-1)[:5].add_(x.view(-1)[::2]),
+    "its diagonal, copied": lambda torch, x: x.copy_(x.diagonal()),
+    "a column, copied": lambda torch, x: x.copy_(x[:, 0]),
+    "a column to the diagonal, copied": lambda torch, x: x.diagonal().copy_(x[:, 0]),
+    "every other element, copied": lambda torch, x: x.view(-1)[:5].copy_(x.view(-1)[::2]),
     "two parts": lambda torch, x: x.addcmul_(x[1], x.diagonal()),
 }
 
