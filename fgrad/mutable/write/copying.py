@@ -11,9 +11,8 @@ from fgrad.mutable.context.warning import warn, warn_once
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense, mismatch
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation
-from fgrad.mutable.operation.output_strides import ordered
+from fgrad.mutable.operation.output_strides import elementwise, ordered
 from fgrad.mutable.operation.overlap import check_copied
-from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.operation.traits import Computing, Writing
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor

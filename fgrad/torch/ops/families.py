@@ -102,10 +102,11 @@ FAMILIES = {
     "block_diag() vander()",
     "ops.indexing.unraveling": "unravel_index()",
     "ops.linalg.cholesky": "linalg.cholesky_ex linalg.cholesky cholesky",
-    "ops.linalg.contractions": "tensordot() inner kron einsum() chain_matmul() cross",
+    "ops.linalg.contractions": "tensordot() inner kron chain_matmul() cross",
     "ops.linalg.decompositions": "linalg.qr qr linalg.svd linalg.svdvals svd linalg.eig linalg.eigvals linalg.eigh "
     "linalg.eigvalsh linalg.householder_product orgqr geqrf ormqr",
     "ops.linalg.determinants": "linalg.det det linalg.slogdet slogdet logdet",
+    "ops.linalg.einsum": "einsum()",
     "ops.linalg.inverses": "linalg.inv_ex linalg.inv inverse linalg.pinv pinverse",
     "ops.linalg.low_rank": "svd_lowrank() pca_lowrank()",
     "ops.linalg.lu_factors": "linalg.lu_factor_ex linalg.lu_factor linalg.lu lu lu_unpack() linalg.lu_solve lu_solve",

@@ -1,26 +1,21 @@
-"""Contractions: ``tensordot``, ``einsum``, products of several matrices, and cross products."""
+"""Contractions: ``tensordot``, products of several matrices, and cross products."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import opt_einsum
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.linalg.equations import from_sublists, labels_of
-from fgrad.torch.ops.linalg.products import bmm, dot, mm
+from fgrad.torch.ops.linalg.products import dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.dispatch import IN_PYTHON, in_python
+from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import APART, CAST_ONTO_ITSELF, CONTRACTED, MULTIPLIED
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite, write_outputs
-from fgrad.torch.ops.views.axes import movedim, permute
-from fgrad.torch.ops.views.splitting import diagonal
+from fgrad.torch.ops.views.axes import permute
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
 from fgrad.torch.random.scalars import scalar_name
 
@@ -106,222 +101,6 @@ def kron(input: Array, other: Array) -> Tensor:
     left = unsafe_view(input.contiguous(), tuple([n for size in a for n in (size, 1)]))
     right = unsafe_view(other.contiguous(), tuple([n for size in b for n in (1, size)]))
     return unsafe_view(left * right, tuple([m * n for m, n in zip(a, b, strict=True)]))
-
-
-# -- einsum ----------------------------------------------------------------------------------------------------------
-
-
-def _sum_of_products(a: Tensor, b: Tensor, summed: Sequence[int]) -> Tensor:
-    """The product of two tensors of one rank, summed over axes, which are kept with size 1.
-
-    It is computed as a batched matrix product (PyTorch: aten/src/ATen/native/Linear.cpp, sumproduct_pair).
-    """
-    shape_a, shape_b = a._type.shape, b._type.shape
-    batch_axes: list[int] = []
-    left_axes: list[int] = []
-    right_axes: list[int] = []
-    contracted: list[int] = []
-    for i, (m, n) in enumerate(zip(shape_a, shape_b, strict=True)):
-        if i in summed:
-            if m != 1 and n != 1:
-                contracted.append(i)
-            elif m != 1:
-                a = sum(a, i, True)
-            elif n != 1:
-                b = sum(b, i, True)
-        elif m != 1 and n != 1:
-            batch_axes.append(i)
-        elif m != 1:
-            left_axes.append(i)
-        else:
-            right_axes.append(i)
-    if left_axes and right_axes and right_axes[-1] < left_axes[0]:
-        # as in PyTorch, so that the axes of the product are in the order of the result
-        a, b, shape_a, shape_b, left_axes, right_axes = b, a, shape_b, shape_a, right_axes, left_axes
-    summed_before = [i for i in range(len(shape_a)) if i in summed and i not in contracted]
-
-    def size_of(shape: Sequence[int], axes: Sequence[int]) -> int:
-        return math.prod([shape[i] for i in axes])
-
-    batch_size, contracted_size = size_of(shape_a, batch_axes), size_of(shape_a, contracted)
-    left = permute(a, (*batch_axes, *left_axes, *contracted, *right_axes, *summed_before))
-    right = permute(b, (*batch_axes, *contracted, *right_axes, *left_axes, *summed_before))
-    product = bmm(
-        reshape(left, (batch_size, size_of(shape_a, left_axes), contracted_size)),
-        reshape(right, (batch_size, contracted_size, size_of(shape_b, right_axes))),
-    )
-    order = (*batch_axes, *left_axes, *contracted, *right_axes, *summed_before)
-    sizes = tuple([1 if i in summed else shape_b[i] if i in right_axes else shape_a[i] for i in order])
-    return permute(view_sizes(product, sizes), tuple([order.index(i) for i in range(len(order))]))
-
-
-@composite(method=False, dispatch=IN_PYTHON)
-def einsum(*args: Any) -> Tensor:
-    """Sums of products of tensors, with axes named by letters.
-
-    Arguments:
-      args: the equation, as in ``"ij,jk->ik"``, and the operands; or each operand followed by a list of numbers.
-
-    Raises:
-      RuntimeError: the equation does not fit the operands.
-
-    >>> import fgrad.torch as torch
-    >>> torch.einsum("ij,ij->i", torch.ones(2, 3), torch.ones(2, 3))
-    tensor([3., 3.])
-
-    Source: `torch.einsum <https://docs.pytorch.org/docs/stable/generated/torch.einsum.html>`_.
-    """
-    if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
-        )
-    if isinstance(args[0], Tensor):
-        equation, operands = from_sublists(args)
-    else:
-        equation, operands = args[0], list(args[1:])
-        if isinstance(equation, bytes):
-            equation = equation.decode()
-        if len(operands) == 1 and isinstance(operands[0], list | tuple):
-            operands = list(operands[0])
-    if not isinstance(equation, str):
-        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
-    for k, x in enumerate(operands):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(x)}")
-    inputs, output = labels_of(equation, operands)
-    return _einsum(operands, inputs, output)
-
-
-def _einsum(operands: list[Tensor], inputs: list[list[str]], output: list[str] | None) -> Tensor:
-    """``einsum`` by the labels of operands and output; None is the implicit output."""
-    hidden = _ellipsis_rank(operands, inputs)
-    counts = Counter([s for labels in inputs for s in labels if s != "..."])
-    if output is None:
-        output = ["...", *sorted([s for s, n in counts.items() if n == 1])]
-    _check_output(output, counts)
-    dots = [f".{i}" for i in range(hidden)]
-    output_labels = [label for s in output for label in (dots if s == "..." else [s])]
-    summed = [s for s in [*dots, *sorted(counts)] if s not in output_labels]
-    order = output_labels + summed
-    sizes: dict[str, int] = {}
-    aligned = [
-        _aligned(x, labels, order, dots, sizes, k) for k, (x, labels) in enumerate(zip(operands, inputs, strict=True))
-    ]
-    count = len(output_labels)
-    if len(aligned) == 1:
-        return sum(aligned[0], tuple(range(count, len(order)))) if summed else aligned[0]
-    product = _multiply_all(aligned, count, len(order))
-    return view_sizes(product, tuple(product._type.shape[:count])) if summed else product
-
-
-def _ellipsis_rank(operands: list[Tensor], inputs: list[list[str]]) -> int:
-    """The number of axes that the longest ellipsis covers.
-
-    Raises:
-      RuntimeError: an operand has another number of axes than labels.
-    """
-    hidden = 0
-    for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
-        rank, named = len(x._type.shape), len([s for s in labels if s != "..."])
-        if "..." in labels:
-            if named > rank:
-                raise RuntimeError(
-                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of "
-                    f"dimensions ({rank}) for operand {k}"
-                )
-            hidden = max(hidden, rank - named)
-        elif named != rank:
-            raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
-                f"({rank}) for operand {k} and no ellipsis was given"
-            )
-    return hidden
-
-
-def _check_output(output: list[str], counts: Counter[str]) -> None:
-    for s in output:
-        if s != "..." and output.count(s) > 1:
-            raise RuntimeError(f"einsum(): output subscript {s} appears more than once in the output")
-        if s != "..." and s not in counts:
-            raise RuntimeError(f"einsum(): output subscript {s} does not appear in the equation for any input operand")
-
-
-def _aligned(
-    x: Tensor, labels: Sequence[str], order: Sequence[str], dots: Sequence[str], sizes: dict[str, int], k: int
-) -> Tensor:
-    """An operand with the axes in ``order``, of size 1 where it has none."""
-    covered = len(x._type.shape) - len([s for s in labels if s != "..."])
-    names = [label for s in labels for label in (dots[len(dots) - covered :] if s == "..." else [s])]
-    position = 0
-    while position < len(names):
-        first = names.index(names[position])
-        if first < position:
-            shape = x._type.shape
-            if shape[first] != shape[position]:
-                raise RuntimeError(
-                    f"einsum(): subscript {names[position]} is repeated for operand {k} but the sizes don't match, "
-                    f"{shape[position]} != {shape[first]}"
-                )
-            x = movedim(diagonal(x, 0, first, position), -1, first)
-            del names[position]
-        else:
-            position += 1
-    for axis, (name, n) in enumerate(zip(names, x._type.shape, strict=True)):
-        if n != 1 and sizes.setdefault(name, n) != n:
-            if name in dots:
-                raise RuntimeError(
-                    f"einsum(): dimension {axis} covered by ellipsis in operand {k}has size {n} which "
-                    f"does not broadcast with previously seen ellipsis with size {sizes[name]} for the respective "
-                    "dimension"
-                )
-            raise RuntimeError(
-                f"einsum(): subscript {name} has size {n} for operand {k} which does not broadcast with previously "
-                f"seen size {sizes[name]}"
-            )
-    for name in order:
-        if name not in names:
-            x = unsqueeze(x, -1)
-            names.append(name)
-    return permute(x, tuple([names.index(name) for name in order]))
-
-
-def _path(operands: Sequence[Tensor]) -> list[tuple[int, ...]]:
-    """The pairs of operands in the order in which to contract them."""
-    if len(operands) <= 2:
-        return [(0, 1)]
-    rank = len(operands[0]._type.shape)
-    letters = [opt_einsum.get_symbol(i) for i in range(rank)]
-    subscripts = ["".join([c for c, n in zip(letters, x._type.shape, strict=True) if n != 1]) for x in operands]
-    shapes = [tuple([n for n in x._type.shape if n != 1]) for x in operands]
-    path, _ = opt_einsum.contract_path(",".join(subscripts) + "->", *shapes, shapes=True, optimize="auto")
-    return [tuple(step) for step in path if len(step) == 2]
-
-
-def _multiply_all(operands: list[Tensor], kept_axes: int, rank: int) -> Tensor:
-    """The product of the operands, summed over the axes from ``kept_axes`` on, each as soon as one operand has it."""
-    operands = list(operands)
-    holders = [len([x for x in operands if x._type.shape[i] != 1]) for i in range(rank)]
-    path = _path(operands)
-    while len(operands) > 1:
-        i, j = sorted(path.pop(0)) if path else (0, 1)
-        b, a = operands.pop(j), operands.pop(i)
-        contracted: list[int] = []
-        only_in: tuple[list[int], list[int]] = ([], [])
-        for d in range(kept_axes, rank):
-            m, n = a._type.shape[d], b._type.shape[d]
-            if m != 1 and n != 1:
-                holders[d] -= 1
-                if holders[d] == 1:
-                    contracted.append(d)
-                    holders[d] = 0
-            elif holders[d] == 1 and (m != 1 or n != 1):
-                only_in[0 if m != 1 else 1].append(d)
-                holders[d] = 0
-        a = sum(a, tuple(only_in[0]), True) if only_in[0] else a
-        b = sum(b, tuple(only_in[1]), True) if only_in[1] else b
-        operands.append(_sum_of_products(a, b, contracted) if contracted else a * b)
-    return operands[0]
 
 
 # -- several matrices ------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 from fgrad.mutable.tensor.tensor import Tensor
 
 
-def labels_of(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
-    """The subscripts of each operand and of the output; an ellipsis is the subscript ``...``."""
+def labels_of(equation: str, count: int) -> tuple[list[list[str]], list[str] | None]:
+    """The subscripts of each of ``count`` operands and of the output; an ellipsis is the subscript ``...``."""
 
     def split(text: str, offset: int, operand: int | None) -> list[str]:
         labels: list[str] = []
@@ -35,9 +35,9 @@ def labels_of(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]
     arrow = equation.find("->")
     left = equation if arrow < 0 else equation[:arrow]
     texts = left.split(",")
-    if len(operands) > len(texts):
+    if count > len(texts):
         raise RuntimeError("einsum(): more operands were provided than specified in the equation")
-    if len(operands) < len(texts):
+    if count < len(texts):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
     inputs, offset = [], 0
     for operand, text in enumerate(texts):
