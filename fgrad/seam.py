@@ -10,7 +10,7 @@ from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, labelled, u
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import Port
 from fgrad.graph.source import RawSource, Source, here, hide_frames, is_hidden, visible
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, with_x64
+from fgrad.jaxcore import WIDE, ShapedArray, Tracer, checks_each_primitive, copied, primitive, with_x64
 from fgrad.passes.jvp import jvp
 from fgrad.passes.local import tangent_type
 from fgrad.passes.simplify import simplify
@@ -122,6 +122,7 @@ __all__ = [
     "numbered",
     "on_accelerators",
     "operations",
+    "primitive",
     "pieces",
     "prices",
     "quietly",

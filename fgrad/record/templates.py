@@ -390,8 +390,10 @@ def _unary(name: str, function: Callable[..., Any]) -> None:
     def method(self: Tracer) -> Any:
         return apply(function, (self,), {}, sys._getframe(1))
 
+    negates = function is operator.neg
+
     def function_of(x: Any) -> Any:
-        return through_jax(x)
+        return lax.neg(x) if negates and _kind(x.dtype) in "iufc" else through_jax(x)
 
     function = function_of
     method.__name__ = name

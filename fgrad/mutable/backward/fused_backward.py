@@ -26,7 +26,8 @@ from attrs import define, frozen
 from jax import block_until_ready, lax
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Ints, Reading
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.tensor.changes import changes
@@ -338,7 +339,7 @@ class Recording:
 
     def read(self, how: Reading | None, value: int) -> int:
         """A saved value, as read from the array of its storage."""
-        return value if how is None else self.builder.splice(_read(how), [value])[0]
+        return value if how is None else self.builder.splice(how.graph, [value])[0]
 
     def check(self, gradient: int, type: TensorType) -> None:
         """Refuse a gradient whose type differs from its target's: the engine makes it fit."""
@@ -359,11 +360,6 @@ def _sum(shape: Ints, dtype: np.dtype) -> Graph:
 @lru_cache(GRAPHS_KEPT)
 def _zeros(shape: Ints, dtype: np.dtype) -> Graph:
     return recorded(lambda: [lax.full(shape, 0, dtype)], [])
-
-
-@lru_cache(GRAPHS_KEPT)
-def _read(how: Reading) -> Graph:
-    return recorded(lambda x: [how.get(x)], [array_type(how.layout.sizes, how.layout.dtype.numpy)])
 
 
 def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:

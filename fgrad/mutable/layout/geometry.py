@@ -260,29 +260,6 @@ def lens(layout: Layout, geometry: Geometry) -> tuple[Lens, tuple[Any, ...]]:
     return result, where
 
 
-@frozen(eq=False)
-class Reading:
-    """Reads all elements of an array in another order, as through ``t()``: can be part of any program."""
-
-    layout: Layout
-    result: Layout
-
-    def get(self, array: Any) -> Any:
-        """The elements in the order of the view."""
-        return _shaped(_flat(array, self.layout), self.result)
-
-
-@cached(1 << 12)
-def reading(layout: Layout, geometry: Geometry) -> Reading | None:
-    """The reading of a geometry that selects every element once; None for any other, which needs a lens."""
-    sizes, strides = geometry.sizes, geometry.strides
-    if geometry.conj or geometry.neg or geometry.dtype is not layout.dtype:
-        return None
-    if math.prod(sizes) != math.prod(layout.sizes) or not is_dense(sizes, strides) or geometry.offset:
-        return None
-    return Reading(layout, Layout(sizes, strides, layout.dtype))
-
-
 def _flat(array: Any, layout: Layout) -> Any:
     order = memory_order(layout.sizes, layout.strides)
     if order != tuple(range(len(order))):

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from attrs import frozen
 
-from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, memory_order
+from fgrad.mutable.layout.geometry import Geometry, Ints, memory_order
+from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import accelerator_of, elsewhere
 from fgrad.mutable.values.evaluation import Readings, Routine, is_abstract

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import lax
 
-from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens, reading
+from fgrad.mutable.layout.geometry import Geometry, Ints, Layout, Lens, contiguous_strides, lens
+from fgrad.mutable.layout.reading import reading
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.symbolic import SymbolicNumber, as_array
 from fgrad.mutable.values.capacity import check_room, checked_for_capacity
@@ -263,8 +264,7 @@ def _getting(sizes: Ints, strides: Ints | None, dtype: Dtype, geometry: Geometry
     layout = _layout(sizes, strides, dtype)
     strided = reading(layout, geometry)
     if strided is not None:
-        type = array_type(sizes, dtype.numpy)
-        return checked_for_capacity(Routine(simplify(recorded(lambda array: [strided.get(array)], [type])))), ()
+        return checked_for_capacity(Routine(strided.graph)), ()
     through, where = lens(layout, geometry)
     return _getter(through), tuple(map(_index, where))
 

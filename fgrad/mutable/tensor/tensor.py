@@ -17,7 +17,8 @@ from attrs import define
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.context.torch_function.protocol import HANDLER, disabled_torch_function_impl, plain, watch
-from fgrad.mutable.layout.geometry import Geometry, Ints, Reading, reading
+from fgrad.mutable.layout.geometry import Geometry, Ints
+from fgrad.mutable.layout.reading import Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
 from fgrad.mutable.tensor.in_memory import Filling, Scatter, Scattering, elements, is_replaceable, window

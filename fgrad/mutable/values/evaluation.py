@@ -31,12 +31,13 @@ import numpy as np
 from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Reading
+from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, at, elsewhere, made_at, on_cpu
 from fgrad.seam import (
     SILENT,
     WIDE,
+    Builder,
     Executable,
     Graph,
     PaceOf,
@@ -244,10 +245,10 @@ class Routine(Executable):
                 array_type(order[i].layout.sizes, t.dtype) if i in order else t for i, t in enumerate(graph.in_types)
             ]
 
-            def function(*flat: Any) -> Sequence[Any]:
-                return evaluate(graph, [order[i].get(x) if i in order else x for i, x in enumerate(flat)])
-
-            routine = self._reading[readings] = Routine(simplify(recorded(function, types)))
+            builder = Builder(types)
+            read = [builder.splice(order[i].graph, [i])[0] if i in order else i for i in range(len(types))]
+            joined = builder.finish(builder.splice(graph, read))
+            routine = self._reading[readings] = Routine(with_x64(simplify, joined))
         return routine
 
 

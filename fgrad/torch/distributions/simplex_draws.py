@@ -18,6 +18,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.transforms.levels import drawn_for
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.random.default import default_generator
 from fgrad.torch.random.gamma import dirichlet
 
@@ -37,8 +38,8 @@ def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: A
     log_near = log_x[..., None] - v / own[..., None]
     log_far = jnp.log1p(-jnp.exp(log_near))
     density = jnp.exp((other[..., None] - 1) * (log_far - log_rest[..., None]) - v)
-    logarithm = jnp.where(lower[..., None], log_near, log_far)
-    terms = jnp.where(density > 0, density * (logarithm - center[..., None]), 0)
+    logarithm = choose(lower[..., None], log_near, log_far)
+    terms = choose(density > 0, density * (logarithm - center[..., None]), 0)
     return jnp.exp(log_x) / own * jnp.sum(terms * jnp.asarray(_WEIGHTS, log_x.dtype), axis=-1)
 
 
@@ -47,10 +48,10 @@ def beta_movement(x: Any, a: Any, b: Any) -> Any:
     center = digamma(a) - digamma(a + b)
     log_x, log_rest = jnp.log(x), jnp.log1p(-x)
     lower = log_x < center
-    near = jnp.where(lower, log_x, log_rest), jnp.where(lower, log_rest, log_x)
-    own, other = jnp.where(lower, a, b), jnp.where(lower, b, a)
+    near = choose(lower, log_x, log_rest), choose(lower, log_rest, log_x)
+    own, other = choose(lower, a, b), choose(lower, b, a)
     integral = _tail(*near, own, other, lower, center)
-    return jnp.where(lower, -integral, integral)
+    return choose(lower, -integral, integral)
 
 
 def _gradient(ct: Any, x: Any, concentration: Any, values: Any) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete
 from fgrad.torch import ops
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, Number
 from fgrad.torch.ops.views.padding import pad
@@ -139,7 +140,7 @@ def _padded_rows(data: Array, rows: Fixed, padding_value: Number) -> Any:
     """The rows at given indices, and a padding value where the index is -1."""
     values = data.at[jnp.maximum(rows, 0)].get(mode="promise_in_bounds")
     present = lax.expand_dims(rows >= 0, range(rows.ndim, values.ndim))
-    return jnp.where(present, values, padding_value.astype(data.dtype))
+    return choose(present, values, padding_value.astype(data.dtype))
 
 
 def pack_padded_sequence(

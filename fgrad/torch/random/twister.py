@@ -26,6 +26,8 @@ import numpy as np
 from attrs import define
 from jax import lax
 
+from fgrad.torch.ops.table.broadcasting import choose
+
 WORDS, _MIDDLE = 624, 397
 _UPPER, _LOWER, _MATRIX = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
 #: the layout of a state (``Generator.get_state``): first two 32-bit numbers, by their offsets, ...
@@ -68,7 +70,7 @@ class Engine:
 
     def wait(self, has: Any, number: Any) -> None:
         """Keep a normal number for the next draw, or none."""
-        value = jnp.where(has, number, 0.0)
+        value = choose(has, number, 0.0)
         self.state = _with(_with(self.state, _DOUBLE, value), _HAS_DOUBLE, jnp.asarray(has).astype(jnp.int32))
 
 
@@ -96,7 +98,7 @@ def _drawn(state: Any, count: int, used: Any) -> tuple[Any, Any]:
     head = lax.bitcast_convert_type(state[:_KEY].reshape(-1, 4), jnp.int32)
     key = lax.bitcast_convert_type(state[_KEY:_KEY_END].reshape(WORDS, 2, 4), jnp.uint32)[:, 0]
     # the last word before the engine renews itself
-    position = jnp.where(head[_LEFT] == 1, WORDS, head[_NEXT])
+    position = choose(head[_LEFT] == 1, WORDS, head[_NEXT])
     if count <= WORDS:
         blocks = jnp.stack([key, twisted(key)])
     else:
@@ -111,7 +113,7 @@ def _drawn(state: Any, count: int, used: Any) -> tuple[Any, Any]:
     words_after = jnp.pad(current[:, None], ((0, 0), (0, 1))).reshape(-1)
     front = jnp.concatenate([lax.bitcast_convert_type(following, jnp.uint32), words_after])
     after = jnp.concatenate([lax.bitcast_convert_type(front, jnp.uint8).reshape(-1), state[_KEY_END:]])
-    return words, after if isinstance(used, int) else jnp.where(used == 0, state, after)
+    return words, after if isinstance(used, int) else choose(used == 0, state, after)
 
 
 def _renewed(key: Any, _: None) -> tuple[Any, Any]:

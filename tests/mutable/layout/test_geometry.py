@@ -12,7 +12,6 @@ from fgrad.mutable.layout.geometry import (
     is_dense,
     lens,
     overlaps,
-    reading,
     viewed_strides,
 )
 from fgrad.mutable.tensor.storage import Storage
@@ -69,15 +68,6 @@ def test_rows_share_one_lens():
     first, at_first = lens(layout, Geometry((6,), (1,), 0, float32))
     third, at_third = lens(layout, Geometry((6,), (1,), 12, float32))
     assert first == third and at_first != at_third
-
-
-def test_a_whole_view_is_a_reading():
-    layout = Storage(np.zeros((4, 6), np.float32), float32).layout
-    found = reading(layout, Geometry((6, 4), (1, 6), 0, float32))
-    assert found is not None
-    array = np.arange(24, dtype=np.float32).reshape(4, 6)
-    np.testing.assert_array_equal(found.get(array), array.T)
-    assert reading(layout, Geometry((6,), (1,), 0, float32)) is None
 
 
 @given(st.lists(st.integers(0, 4), max_size=4).map(tuple))

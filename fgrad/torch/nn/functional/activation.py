@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
-from jax import lax, numpy as jnp
+from jax import lax
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
@@ -14,6 +14,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.numbers import check_number
@@ -113,8 +114,8 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
 @single
 def _hardsigmoid(input: Array) -> Any:
     check_floating("hardsigmoid_cpu", input)
-    outside = jnp.where(input >= 3, 1, jnp.where(input <= -3, 0, lax.stop_gradient(input)))
-    return jnp.where((input > -3) & (input < 3), (input + 3) / 6, outside)
+    outside = choose(input >= 3, 1, choose(input <= -3, 0, lax.stop_gradient(input)))
+    return choose((input > -3) & (input < 3), (input + 3) / 6, outside)
 
 
 @functional(dispatch=CLOSED)
@@ -129,8 +130,8 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
 def _hardswish(input: Array) -> Any:
     check_floating("hardswish_cpu", input)
     bent = (input > -3) & (input < 3)
-    inner = jnp.where(bent, input, 0)
-    return jnp.where(bent, inner * (inner + 3) / 6, jnp.where(input <= -3, lax.stop_gradient(input * 0), input))
+    inner = choose(bent, input, 0)
+    return choose(bent, inner * (inner + 3) / 6, choose(input <= -3, lax.stop_gradient(input * 0), input))
 
 
 @functional(dispatch=CLOSED)
@@ -144,7 +145,7 @@ def hardswish(input: Any, inplace: bool = False) -> Tensor:
 def _softshrink(input: Array, lambd: float) -> Any:
     check_floating("softshrink_check", input)
     within = (input >= -lambd) & (input <= lambd)
-    return jnp.where(within, 0, jnp.where(input > lambd, input - lambd, input + lambd))
+    return choose(within, 0, choose(input > lambd, input - lambd, input + lambd))
 
 
 @functional(dispatch=OF_NN)

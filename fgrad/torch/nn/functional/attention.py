@@ -15,6 +15,7 @@ from fgrad.torch import ops
 from fgrad.torch.backends.cuda import kernels
 from fgrad.torch.nn.functional.dropout import drop
 from fgrad.torch.ops.reductions.softmax import safe_weights
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
@@ -44,7 +45,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     scores = jnp.einsum("bhqd,bhkd->bhqk", query, key)
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
-        scores = jnp.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+        scores = choose(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
     if attn_mask is not None:
         scores = scores + attn_mask.astype(scores.dtype)
     return jnp.einsum("bhqk,bhkd->bhqd", safe_weights(scores, -1), value)

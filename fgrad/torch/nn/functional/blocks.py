@@ -15,6 +15,7 @@ from fgrad.mutable.types.dtypes import from_numpy, int64
 from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel, takes
 from fgrad.torch.ops.table.table import Array, Fixed
 
@@ -111,7 +112,7 @@ def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, 
     _check_unsupported("col2im_out_cpu", input.dtype)
     table = _table(output_size, counts, kernel_size, dilation, padding, stride)
     outer = (*shape[:-2], shape[-2] // size)
-    blocks = jnp.where(table.inside, lax.reshape(input, (*outer, size, shape[-1])), 0)
+    blocks = choose(table.inside, lax.reshape(input, (*outer, size, shape[-1])), 0)
     image = jnp.zeros((*outer, output_size[0] * output_size[1]), input.dtype).at[..., table.flat_indices].add(blocks)
     return lax.reshape(image, (*outer, *output_size))
 

@@ -17,7 +17,7 @@ from fgrad.torch import ops
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.elementwise.arithmetic import SUBTRACTED_BOOLS, scaled_by, shifted_by
-from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
@@ -28,15 +28,15 @@ from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operati
 def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int, classes_axis: int) -> Any:
     """The loss and the sum of the weights of the classes that were asked for."""
     counted = target != ignore_index
-    index = jnp.expand_dims(jnp.where(counted, target, 0), classes_axis)
+    index = jnp.expand_dims(choose(counted, target, 0), classes_axis)
     # the caller has checked the range of the classes
     values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis, mode="promise_in_bounds"), classes_axis)
     if weight is None:
         weights = counted.astype(input.dtype)
-        losses = jnp.where(counted, -values, 0)
+        losses = choose(counted, -values, 0)
     else:
-        weights = jnp.where(counted, jnp.take(weight, jnp.where(counted, target, 0), mode="clip"), 0)
-        losses = jnp.where(counted, -weights * values, 0)
+        weights = choose(counted, jnp.take(weight, choose(counted, target, 0), mode="clip"), 0)
+        losses = choose(counted, -weights * values, 0)
     if reduction == NONE:
         return losses, jnp.zeros((), input.dtype)
     total = jnp.sum(weights)

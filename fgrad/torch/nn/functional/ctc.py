@@ -20,6 +20,7 @@ from fgrad.mutable.types.dtypes import int64
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kernels import check_wide, functional, kernel
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 
@@ -28,9 +29,9 @@ def _log_add(*terms: Any) -> Any:
     """The logarithm of a sum of exponentials, with no derivative where all are zero."""
     highest = lax.stop_gradient(jnp.maximum(jnp.maximum(terms[0], terms[1]), terms[2]))
     none = highest == -jnp.inf
-    base = jnp.where(none, 0, highest)
-    total = sum(jnp.exp(jnp.where(none, -jnp.inf, t) - base) for t in terms)
-    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1, total)) + base)
+    base = choose(none, 0, highest)
+    total = sum(jnp.exp(choose(none, -jnp.inf, t) - base) for t in terms)
+    return choose(none, -jnp.inf, jnp.log(choose(none, 1, total)) + base)
 
 
 def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
@@ -40,8 +41,8 @@ def _probability_slope(log_probs: Any, counted: Any, impossible: Any) -> Any:
     """
 
     def vjp(ct: Any, out: Any, x: Any, counted: Any, impossible: Any) -> tuple[Any, None, None]:
-        slope = jnp.where(impossible[:, None], jnp.nan, jnp.exp(x) * ct[:, None])
-        return jnp.where(counted[:, :, None], slope, 0), None, None
+        slope = choose(impossible[:, None], jnp.nan, jnp.exp(x) * ct[:, None])
+        return choose(counted[:, :, None], slope, 0), None, None
 
     zero = define_rule(lambda x, counted, impossible: jnp.zeros(x.shape[1], x.dtype), vjp=vjp)
     return zero(log_probs, counted, impossible)
@@ -66,24 +67,24 @@ def _ctc_loss(
     emitted = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, *labels.shape)), 2)
     states = np.arange(2 * width + 1)
     used = states < 2 * target_lengths[:, None] + 1
-    first = jnp.where((states < 2) & used, emitted[0], -jnp.inf)
+    first = choose((states < 2) & used, emitted[0], -jnp.inf)
 
     def step(alpha: Any, inputs: Any) -> tuple[Any, None]:
         time, emission = inputs
         one = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=-np.inf)[:, :-1]
-        two = jnp.where(skips, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=-np.inf)[:, : alpha.shape[1]], -jnp.inf)
-        moved = jnp.where(used, _log_add(alpha, one, two) + emission, -jnp.inf)
-        return jnp.where((time < input_lengths)[:, None], moved, alpha), None
+        two = choose(skips, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=-np.inf)[:, : alpha.shape[1]], -jnp.inf)
+        moved = choose(used, _log_add(alpha, one, two) + emission, -jnp.inf)
+        return choose((time < input_lengths)[:, None], moved, alpha), None
 
     last, _ = lax.scan(step, first, (jnp.arange(1, steps), emitted[1:]))
     ends = 2 * target_lengths[:, None]
     final = jnp.take_along_axis(last, ends, 1)
-    label = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), -jnp.inf)
+    label = choose(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), -jnp.inf)
     losses = -_log_add(final, label, jnp.full_like(final, -jnp.inf))[:, 0]
-    losses = jnp.where(input_lengths > 0, losses, jnp.where(target_lengths == 0, 0, jnp.inf))
+    losses = choose(input_lengths > 0, losses, choose(target_lengths == 0, 0, jnp.inf))
     impossible = jnp.zeros(batch, bool) if zero_infinity else losses == jnp.inf
     losses = losses + _probability_slope(log_probs, np.arange(steps)[:, None] < input_lengths, impossible)
-    return jnp.where(losses == jnp.inf, 0, losses) if zero_infinity else losses
+    return choose(losses == jnp.inf, 0, losses) if zero_infinity else losses
 
 
 def _lengths(lengths: Any) -> np.ndarray:

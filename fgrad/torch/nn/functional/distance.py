@@ -12,6 +12,7 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.reductions.norms import largest_difference, normed, vector_norm
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -82,8 +83,8 @@ def _pdist(input: Array, p: float) -> Any:
     if p == 1:
         return jnp.sum(gaps, 1)
     moved = jnp.any(gaps != 0, 1, keepdims=True)
-    powers = jnp.where(gaps != 0, jnp.where(gaps != 0, gaps, 1) ** p, 0).sum(1, keepdims=True)
-    return jnp.where(moved, jnp.where(moved, powers, 1) ** (1 / p), 0)[:, 0]
+    powers = choose(gaps != 0, choose(gaps != 0, gaps, 1) ** p, 0).sum(1, keepdims=True)
+    return choose(moved, choose(moved, powers, 1) ** (1 / p), 0)[:, 0]
 
 
 @composite(method=False)

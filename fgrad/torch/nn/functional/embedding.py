@@ -24,6 +24,7 @@ from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -62,7 +63,7 @@ def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: An
     if frequency is not None:
         rows = rows / frequency[flat][:, None].astype(rows.dtype)
     if padding_idx >= 0:
-        rows = jnp.where((flat == padding_idx)[:, None], 0, rows)
+        rows = choose((flat == padding_idx)[:, None], 0, rows)
     return jnp.zeros(like.shape, like.dtype).at[flat].add(rows, mode="drop")
 
 
@@ -110,7 +111,7 @@ def _torch_embedding(
 def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
     used = _frequencies(indices, self.shape[0]) > 0
     norms = jnp.linalg.norm(self, norm_type, axis=1)
-    scale = jnp.where(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
+    scale = choose(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
     return self * scale[:, None].astype(self.dtype)
 
 
@@ -201,7 +202,7 @@ def _embedding_bag(
         return _bag_maxima(rows, bag, counted, bags)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
-    rows = jnp.where(counted[:, None], rows, 0)
+    rows = choose(counted[:, None], rows, 0)
     total = jnp.zeros((bags, weight.shape[1]), weight.dtype).at[bag].add(rows)
     if mode == SUM:
         return total
@@ -225,12 +226,12 @@ def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]
     count, width = rows.shape
     if not count:
         return jnp.zeros((bags, width), rows.dtype), jnp.zeros((bags, width), np.int64)
-    plain = jnp.where(counted[:, None], lax.stop_gradient(rows), -jnp.inf)
+    plain = choose(counted[:, None], lax.stop_gradient(rows), -jnp.inf)
     largest = jnp.full((bags, width), -jnp.inf, rows.dtype).at[bag].max(plain)
-    numbers = jnp.where((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
+    numbers = choose((plain == largest[bag]) & counted[:, None], jnp.arange(count)[:, None], count)
     first = jnp.full((bags, width), count, numbers.dtype).at[bag].min(numbers)
     maxima = jnp.take_along_axis(rows, jnp.minimum(first, count - 1), 0)
-    return jnp.where(first < count, maxima, 0), first
+    return choose(first < count, maxima, 0), first
 
 
 _EMBEDDING_BAG = operation_of(_embedding_bag)

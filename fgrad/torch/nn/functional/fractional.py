@@ -13,6 +13,7 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kernels import by_rank, check_floating, functional, kernel
 from fgrad.torch.ops.table.table import Array, Fixed, operation_of
 from fgrad.torch.random.default import default_generator
@@ -62,7 +63,7 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
     pixels = image.reshape(*outer, math.prod(sizes))
     at = windows.largest(windows.picked(lax.stop_gradient(pixels), covered))
     # a maximum, because it ends without reshaping: backward saves the result itself
-    indices = jnp.max(jnp.where(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
+    indices = jnp.max(choose(np.arange(covered.shape[-1]) == at[..., None], covered, -1), -1)
     if not batched:
         indices, pixels = indices[0], pixels[0]
     return windows.picked(pixels, indices), indices

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from jax import numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import is_grad_enabled
@@ -13,6 +12,7 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.random.random import source_of
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.numbers import check_number
@@ -23,7 +23,7 @@ from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
 def _leaky(input: Any, slope: Any) -> Any:
     check_floating("leaky_relu_cpu", input)
     check_number(slope, from_numpy(input.dtype))
-    return jnp.where(input > 0, input, input * slope)
+    return choose(input > 0, input, input * slope)
 
 
 @kernel(
@@ -42,7 +42,7 @@ def _leaky_relu(input: Array, negative_slope: float) -> Any:
 @single
 def _leaky_relu_written(input: Array, negative_slope: float) -> Any:
     return define_rule(
-        lambda x: _leaky(x, negative_slope), vjp=lambda ct, out, x: (jnp.where(out > 0, ct, ct * negative_slope),)
+        lambda x: _leaky(x, negative_slope), vjp=lambda ct, out, x: (choose(out > 0, ct, ct * negative_slope),)
     )(input)
 
 
@@ -90,9 +90,7 @@ def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: float, upper: f
     return (
         input * noise
         if training
-        else define_rule(lambda x: _leaky(x, slope), vjp=lambda ct, out, x: (jnp.where(out > 0, ct, ct * slope),))(
-            input
-        )
+        else define_rule(lambda x: _leaky(x, slope), vjp=lambda ct, out, x: (choose(out > 0, ct, ct * slope),))(input)
     )
 
 

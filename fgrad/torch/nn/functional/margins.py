@@ -17,7 +17,7 @@ from fgrad.torch.nn.functional.distance import pairwise_distance
 from fgrad.torch.nn.functional.reduction import NONE, current, number, reduced, reduced_tensor
 from fgrad.torch.nn.functional.smooth import logsigmoid
 from fgrad.torch.ops.elementwise.arithmetic import NEGATED_BOOL, shifted_by
-from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.kernels import check_constant, check_wide, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
@@ -156,7 +156,7 @@ def _multi_margin_loss(
     _check_indices(target)
     right = target.reshape(-1, 1)
     gaps = margin - jnp.take_along_axis(matrix, right, 1) + matrix
-    losses = jnp.where((gaps > 0) & (np.arange(classes) != right), gaps**p, 0)
+    losses = choose((gaps > 0) & (np.arange(classes) != right), gaps**p, 0)
     if weight is not None:
         losses = losses * jnp.take(weight, right, mode="clip")
     sums = losses.sum(1) / classes
@@ -202,10 +202,10 @@ def _multilabel_margin_loss(input: Array, target: Fixed, reduction: int) -> Any:
     classes = matrix.shape[1]
     is_label = jnp.cumsum(labels < 0, 1) == 0
     is_target = jnp.any(is_label[:, :, None] & (labels[:, :, None] == np.arange(classes)), 1)
-    right = jnp.take_along_axis(matrix, jnp.where(is_label, labels, 0), 1)
+    right = jnp.take_along_axis(matrix, choose(is_label, labels, 0), 1)
     gaps = 1 - right[:, :, None] + matrix[:, None, :]
     counted = is_label[:, :, None] & ~is_target[:, None, :] & (gaps > 0)
-    losses = jnp.where(counted, gaps, 0).sum((1, 2)) / classes
+    losses = choose(counted, gaps, 0).sum((1, 2)) / classes
     return reduced(losses.reshape(()) if input.ndim < 2 else losses, reduction)
 
 

@@ -10,7 +10,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
-from fgrad.torch.ops.table.broadcasting import common
+from fgrad.torch.ops.table.broadcasting import choose, common
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -102,7 +102,7 @@ def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: float) ->
     check_floating("smooth_l1_cpu", input)
     gap = input - target
     size = jnp.abs(gap)
-    return reduced(jnp.where(size < beta, 0.5 * gap * gap / beta, size - 0.5 * beta), reduction)
+    return reduced(choose(size < beta, 0.5 * gap * gap / beta, size - 0.5 * beta), reduction)
 
 
 @functional(autocast="fp32")
@@ -132,7 +132,7 @@ def _huber_loss(input: Array, target: Array, reduction: int, delta: float) -> An
     check_floating("huber_cpu", input)
     gap = input - target
     size = jnp.abs(gap)
-    return reduced(jnp.where(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta)), reduction)
+    return reduced(choose(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta)), reduction)
 
 
 @functional(autocast="fp32")

@@ -13,6 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.resampling import cubic_weights
 from fgrad.torch.ops.creation.spacing import evenly_spaced
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.table import Array, composite
 
@@ -28,7 +29,7 @@ _WARNING = (
 
 def _clipped(x: Any, size: int) -> Any:
     """Coordinates clipped to the ends, without derivative there."""
-    return jnp.where(x <= 0, 0, jnp.where(x >= size - 1, size - 1, x))
+    return choose(x <= 0, 0, choose(x >= size - 1, size - 1, x))
 
 
 def _reflected(x: Any, low: float, high: float) -> Any:
@@ -36,10 +37,10 @@ def _reflected(x: Any, low: float, high: float) -> Any:
     span = high - low
     if span == 0:
         return x * 0
-    distance = jnp.where(x < low, low - x, x - low)
+    distance = choose(x < low, low - x, x - low)
     flips = jnp.floor(distance / span)
     remainder = distance - flips * span
-    return jnp.where(flips % 2 == 0, remainder + low, span - remainder + low)
+    return choose(flips % 2 == 0, remainder + low, span - remainder + low)
 
 
 def _pad_coordinates(x: Any, size: int, padding: int, align_corners: bool) -> Any:
@@ -57,7 +58,7 @@ def _gather(image: Any, indices: Any, sizes: Ints) -> Any:
         within = within & (index >= 0) & (index < size)
         flat = flat * size + jnp.clip(index, 0, size - 1)
     pixels = jnp.take_along_axis(image, flat[:, None, :], 2)
-    return jnp.where(within[:, None, :], pixels, 0)
+    return choose(within[:, None, :], pixels, 0)
 
 
 def _named(end: str) -> Callable[..., str]:

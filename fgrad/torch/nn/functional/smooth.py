@@ -9,6 +9,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
 from fgrad.torch.ops.table.kernels import (
     check_floating,
@@ -33,8 +34,8 @@ def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> 
     for number in (alpha, scale, input_scale):
         check_number(number, from_numpy(input.dtype))
     negative = input <= 0
-    below = jnp.expm1(jnp.where(negative, input, 0) * input_scale) * (alpha * scale)
-    return jnp.where(negative, below, input * scale)
+    below = jnp.expm1(choose(negative, input, 0) * input_scale) * (alpha * scale)
+    return choose(negative, below, input * scale)
 
 
 @kernel("EluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
@@ -67,8 +68,8 @@ def _by_input(input: Any, alpha: float, scale: float, input_scale: float) -> Any
     def vjp(ct: Any, out: Any, x: Any) -> Any:
         negative = x <= 0
         # at 0 the second derivative is 0, as in PyTorch
-        below = jnp.exp(jnp.where(x < 0, x, 0) * input_scale) * (alpha * scale * input_scale)
-        return (ct * jnp.where(negative, below, scale),)
+        below = jnp.exp(choose(x < 0, x, 0) * input_scale) * (alpha * scale * input_scale)
+        return (ct * choose(negative, below, scale),)
 
     return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
 
@@ -77,7 +78,7 @@ def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> An
     """``_exponential`` with a derivative that reads only the result, as an in-place call overwrites the input."""
 
     def vjp(ct: Any, out: Any, x: Any) -> Any:
-        return (jnp.where(out <= 0, ct * input_scale * (out + alpha * scale), ct * scale),)
+        return (choose(out <= 0, ct * input_scale * (out + alpha * scale), ct * scale),)
 
     return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
 
@@ -204,7 +205,7 @@ def _softplus(input: Array, beta: float, threshold: float) -> Any:
         check_number(number, from_numpy(input.dtype))
     scaled = input * beta
     straight = scaled > threshold
-    return jnp.where(straight, input, jnp.log1p(jnp.exp(jnp.where(straight, 0, scaled))) / beta)
+    return choose(straight, input, jnp.log1p(jnp.exp(choose(straight, 0, scaled))) / beta)
 
 
 @functional(dispatch=OF_NN)
@@ -220,7 +221,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
 def _log_sigmoid(input: Array) -> Any:
     check_floating("log_sigmoid_cpu", input)
     negative = input < 0
-    return jnp.where(negative, input, 0) - jnp.log1p(jnp.exp(jnp.where(negative, input, -input)))
+    return choose(negative, input, 0) - jnp.log1p(jnp.exp(choose(negative, input, -input)))
 
 
 @functional(dispatch=Dispatch(module="torch.nn", name="log_sigmoid"))

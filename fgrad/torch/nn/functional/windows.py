@@ -18,6 +18,7 @@ from jax import lax, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.torch.ops.reductions.extrema import index_of_largest
+from fgrad.torch.ops.table.broadcasting import choose
 
 #: windows up to this size are reduced element by element: XLA takes four times as long to reduce short rows
 SMALL = 9
@@ -59,7 +60,7 @@ class Table:
     def gather(self, image: Any, filling: Any) -> Any:
         """The elements of each window: axes (..., outputs, window) from images whose flattened axis is the last one."""
         elements = jnp.take(image, self.flat_indices, axis=-1)
-        return elements if self.inside.all() else jnp.where(self.inside, elements, filling)
+        return elements if self.inside.all() else choose(self.inside, elements, filling)
 
     def largest(self, window: Any) -> Any:
         """The flat indices of the largest gathered elements: the first of several, or the last NaN."""
@@ -135,7 +136,7 @@ def largest_of(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
     index = jnp.broadcast_to(first, best.shape)
     for element, at in others:  # only a NaN differs from itself
         better = (element > best) | (element != element)
-        best, index = jnp.where(better, element, best), jnp.where(better, at, index)
+        best, index = choose(better, element, best), choose(better, at, index)
     return best, index
 
 
@@ -158,8 +159,8 @@ def largest(window: Any) -> Any:
     index = index_of_largest(window, window.ndim - 1)
     if not jnp.issubdtype(window.dtype, np.floating):
         return index
-    last = jnp.max(jnp.where(jnp.isnan(window), np.arange(window.shape[-1]), -1), -1)
-    return jnp.where(last >= 0, last, index)
+    last = jnp.max(choose(jnp.isnan(window), np.arange(window.shape[-1]), -1), -1)
+    return choose(last >= 0, last, index)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

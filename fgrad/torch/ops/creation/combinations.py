@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from jax import numpy as jnp
-
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, without_factor
+from fgrad.torch.ops.table.broadcasting import aligned, choose, common, derivative, without_factor
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer
 from fgrad.torch.ops.table.numbers import check_computed
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -71,7 +69,7 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) 
 
 def _interpolated(x: Any, end: Any, weight: Any) -> Any:
     # from the nearer end, so that a weight of 1 gives the end exactly
-    return jnp.where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
+    return choose(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
 
 
 @derivative(lambda ct, out, x, end, weight: (ct * (1 - weight), ct * weight, ct * (end - x)))

@@ -7,6 +7,7 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.numbers import check_number
@@ -18,7 +19,7 @@ from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_o
 def _hardshrink(input: Array, lambd: float) -> Any:
     check_floating("hardshrink_cpu", input)
     check_number(lambd, from_numpy(input.dtype))
-    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+    return choose((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
 
 
 @composite()
@@ -39,7 +40,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
 @single
 def _prelu_kernel(input: Array, weight: Array) -> Any:
     check_floating("prelu_cpu", input)
-    return jnp.where(input > 0, input, weight * input)
+    return choose(input > 0, input, weight * input)
 
 
 @composite(autocast="lower_precision_fp")

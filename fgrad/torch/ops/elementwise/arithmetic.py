@@ -17,6 +17,7 @@ from fgrad.torch.ops.table.broadcasting import (
     Types,
     aligned,
     check_broadcast,
+    choose,
     common,
     derivative,
     inexact,
@@ -215,11 +216,11 @@ def _floor_quotient(x: Any, y: Any) -> Any:
         return jnp.floor_divide(x, y)
     rest = lax.rem(x, y)
     quotient = (x - rest) / y
-    quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
+    quotient = choose((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
     floored = jnp.floor(quotient)
-    floored = jnp.where(quotient - floored > 0.5, floored + 1, floored)
-    floored = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), floored)
-    return jnp.where(y == 0, x / y, floored)
+    floored = choose(quotient - floored > 0.5, floored + 1, floored)
+    floored = choose(quotient == 0, jnp.copysign(jnp.zeros_like(x), x / y), floored)
+    return choose(y == 0, x / y, floored)
 
 
 def _trunc_quotient(x: Any, y: Any) -> Any:
@@ -350,7 +351,7 @@ def _remainder(x: Any, y: Any) -> Any:
     """The remainder with the sign of the divisor."""
     check_kinds("remainder_cpu", "if", x)
     rest = lax.rem(x, y)
-    return jnp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return choose((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 @derivative(lambda ct, out, x, y: (ct, -ct * _quotients["trunc"](x, y)))

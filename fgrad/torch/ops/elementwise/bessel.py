@@ -16,6 +16,7 @@ from jax import numpy as jnp
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.types.dtypes import get_default_dtype, is_half
 from fgrad.torch.ops.elementwise.modified_bessel import bessel_i0, bessel_i1
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.table import Fixed, operation
 from fgrad.torch.random.scalars import not_implemented
@@ -208,8 +209,8 @@ def _j0(x: Any) -> Any:
     x = jnp.abs(x)
     z = x * x
     near = (z - 5.78318596294678452118) * (z - 30.4712623436620863991) * _polynomial(_RP0, z) / _polynomial(_RQ0, z)
-    near = jnp.where(x < 1e-5, 1 - z / 4, near)
-    return jnp.where(x <= 5, near, _far_0(x, jnp.cos, -1))
+    near = choose(x < 1e-5, 1 - z / 4, near)
+    return choose(x <= 5, near, _far_0(x, jnp.cos, -1))
 
 
 def _j1(x: Any) -> Any:
@@ -217,25 +218,25 @@ def _j1(x: Any) -> Any:
     z = x * x
     near = _polynomial(_RP1, z) / _polynomial(_RQ1, z) * magnitude
     near = near * (z - 14.6819706421238932572) * (z - 49.2184563216946036703)
-    value = jnp.where(magnitude <= 5, near, _far_1(magnitude, jnp.cos, -1))
-    return jnp.where(x < 0, -value, value)
+    value = choose(magnitude <= 5, near, _far_1(magnitude, jnp.cos, -1))
+    return choose(x < 0, -value, value)
 
 
 def _defined_for_positive(x: Any, value: Any, pole: float) -> Any:
     """A value for positive ``x``, the pole at zero, and NaN for negative ``x``."""
-    return jnp.where(x == 0, pole, jnp.where(x < 0, np.nan, value))
+    return choose(x == 0, pole, choose(x < 0, np.nan, value))
 
 
 def _y0(x: Any) -> Any:
     z = x * x
     near = _polynomial(_YP0, z) / _polynomial(_YQ0, z) + 2 / math.pi * jnp.log(x) * _j0(x)
-    return _defined_for_positive(x, jnp.where(x <= 5, near, _far_0(x, jnp.sin, 1)), -np.inf)
+    return _defined_for_positive(x, choose(x <= 5, near, _far_0(x, jnp.sin, 1)), -np.inf)
 
 
 def _y1(x: Any) -> Any:
     z = x * x
     near = x * (_polynomial(_YP1, z) / _polynomial(_YQ1, z)) + 2 / math.pi * (_j1(x) * jnp.log(x) - 1 / x)
-    return _defined_for_positive(x, jnp.where(x <= 5, near, _far_1(x, jnp.sin, 1)), -np.inf)
+    return _defined_for_positive(x, choose(x <= 5, near, _far_1(x, jnp.sin, 1)), -np.inf)
 
 
 _enter("bessel_j0", "The Bessel function of the first kind of order 0")(_j0)
@@ -246,8 +247,8 @@ _enter("bessel_y1", "The Bessel function of the second kind of order 1")(_y1)
 
 @_enter("spherical_bessel_j0", "The spherical Bessel function of the first kind of order 0")
 def _spherical_j0(x: Any) -> Any:
-    quotient = jnp.where(jnp.isinf(x), 0, jnp.sin(x) / jnp.where(x == 0, 1, x))
-    return jnp.where(x == 0, 1, quotient)
+    quotient = choose(jnp.isinf(x), 0, jnp.sin(x) / choose(x == 0, 1, x))
+    return choose(x == 0, 1, quotient)
 
 
 # -- modified --------------------------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def _modified(x: Any, near: Any, coefficients: Coefficients, scaled: bool) -> An
         near = near * jnp.exp(x)
     else:
         far = jnp.exp(-x) * far
-    return _defined_for_positive(x, jnp.where(x <= 2, near, far), np.inf)
+    return _defined_for_positive(x, choose(x <= 2, near, far), np.inf)
 
 
 _enter("modified_bessel_i0", "The modified Bessel function of the first kind of order 0")(bessel_i0)
@@ -308,5 +309,5 @@ def _airy(x: Any) -> Any:
     even = 1 + u * _polynomial(_AFN, u) / _polynomial(_AFD, u)
     odd = _polynomial(_AGN, u) / _polynomial(_AGD, u) / zeta
     oscillating = factor / jnp.sqrt(jnp.sqrt(magnitude)) * (jnp.sin(angle) * even - jnp.cos(angle) * odd)
-    value = jnp.where(x < -2.09, oscillating, jnp.where(x >= 2.09, decaying, _airy_near(x)))
-    return jnp.where(jnp.isinf(x), np.nan, jnp.where(x > 103.892, 0, value))
+    value = choose(x < -2.09, oscillating, choose(x >= 2.09, decaying, _airy_near(x)))
+    return choose(jnp.isinf(x), np.nan, choose(x > 103.892, 0, value))

@@ -7,7 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.operation.traits import BY_OPERAND
-from fgrad.torch.ops.table.broadcasting import aligned, common
+from fgrad.torch.ops.table.broadcasting import aligned, choose, common
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import FOUND
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -78,7 +78,7 @@ def bitwise_not(input: Array) -> Any:
 
 def _left_shifted(x: Any, by: Any) -> Any:
     bits = 8 * x.dtype.itemsize
-    return jnp.where((by < 0) | (by >= bits), 0, lax.shift_left(x, jnp.clip(by, 0, bits - 1)))
+    return choose((by < 0) | (by >= bits), 0, lax.shift_left(x, jnp.clip(by, 0, bits - 1)))
 
 
 def _right_shifted(x: Any, by: Any) -> Any:
@@ -86,8 +86,8 @@ def _right_shifted(x: Any, by: Any) -> Any:
     shift = lax.shift_right_arithmetic if jnp.issubdtype(x.dtype, np.signedinteger) else lax.shift_right_logical
     outside = (by < 0) | (by > last)
     if shift is lax.shift_right_logical:
-        return jnp.where(outside, 0, shift(x, jnp.clip(by, 0, last)))
-    return shift(x, jnp.where(outside, last, by))
+        return choose(outside, 0, shift(x, jnp.clip(by, 0, last)))
+    return shift(x, choose(outside, last, by))
 
 
 @overload("bitwise_and", None, overloads=BY_OPERAND, promote=common, strides=elementwise)

@@ -10,7 +10,7 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import complex32, dtype as Dtype, float16, float32, float64
-from fgrad.torch.ops.table.broadcasting import Types, aligned, derivative, inexact
+from fgrad.torch.ops.table.broadcasting import Types, aligned, choose, derivative, inexact
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.outputs import FOUND, OBJECT
 from fgrad.torch.ops.table.overloads import twin_with_node
@@ -79,7 +79,7 @@ def _angle_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         return (lax.full_like(x, 0),)
     real, imag = lax.real(x), lax.imag(x)
     origin = (real == 0) & (imag == 0)
-    scale = jnp.where(origin, 0, ct / jnp.where(origin, 1, real * real + imag * imag))
+    scale = choose(origin, 0, ct / choose(origin, 1, real * real + imag * imag))
     return (lax.complex(-imag * scale, -real * scale),)
 
 
@@ -87,7 +87,7 @@ def _angle_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
 def _angle(x: Any) -> Any:
     if kind(x) == "c":
         return lax.atan2(lax.imag(x), lax.real(x))
-    return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, np.asarray(math.pi, x.dtype), 0))
+    return choose(jnp.isnan(x), x, choose(x < 0, np.asarray(math.pi, x.dtype), 0))
 
 
 @operation("AngleBackward0", promote=inexact, strides=elementwise, always_saved=("self",))

@@ -6,7 +6,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.elementwise.special import special
-from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact
+from fgrad.torch.ops.table.broadcasting import choose, derivative, in_float, inexact
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.table import Array, operation
 
@@ -15,17 +15,17 @@ def _not_at_zero(x: Any) -> tuple[Any, Any]:
     """Where ``x`` is not tiny, and ``x`` with tiny numbers replaced by the machine epsilon."""
     epsilon = jnp.finfo(x.dtype).eps
     nonzero = jnp.abs(x) > epsilon
-    return nonzero, jnp.where(nonzero, x, epsilon)
+    return nonzero, choose(nonzero, x, epsilon)
 
 
 def _i1_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     nonzero, safe = _not_at_zero(x)
-    return (ct * jnp.where(nonzero, _i0(safe) - out * (1 / safe), 0.5),)
+    return (ct * choose(nonzero, _i0(safe) - out * (1 / safe), 0.5),)
 
 
 def _i1e_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     nonzero, safe = _not_at_zero(x)
-    return (ct * jnp.where(nonzero, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
+    return (ct * choose(nonzero, _i0e(safe) - out * (jnp.sign(safe) + 1 / safe), 0.5),)
 
 
 @derivative(lambda ct, out, x: (ct * _i1(x),))

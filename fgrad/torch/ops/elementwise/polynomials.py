@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.torch.ops.table.broadcasting import aligned, inexact
+from fgrad.torch.ops.table.broadcasting import aligned, choose, inexact
 from fgrad.torch.ops.table.kinds import check_wide
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Operand
@@ -45,10 +45,10 @@ def _polynomial(x: Any, degree: Any, first: Any, step: Step) -> Any:
     def advance(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         k, previous, current, value = state
         following = step(x, k.astype(x.dtype), current, previous)
-        return k + 1, current, following, jnp.where(degree == k + 1, following, value)
+        return k + 1, current, following, choose(degree == k + 1, following, value)
 
     one = jnp.ones_like(x)
-    value = jnp.where(degree == 0, one, jnp.where(degree == 1, first, 0))
+    value = choose(degree == 0, one, choose(degree == 1, first, 0))
     greatest = jnp.max(degree, initial=0)
     return lax.while_loop(lambda state: state[0] < greatest, advance, (np.int64(1), one, first, value))[3]
 

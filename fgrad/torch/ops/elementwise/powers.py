@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, complex128, dtype as Dtype, float64
 from fgrad.torch import return_types
 from fgrad.torch.ops.elementwise import branch_cuts
-from fgrad.torch.ops.table.broadcasting import check_broadcast, common, derivative, inexact
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, is_complex, is_integer, kind
 from fgrad.torch.ops.table.numbers import check_fits
 from fgrad.torch.ops.table.outputs import cast, exact
@@ -57,8 +57,8 @@ def _constant_power(x: Any, exponent: float) -> Any:
 
 def _base_gradient(ct: Any, x: Any, exponent: Any) -> Any:
     # the factor is also zeroed, so that the transpose is zero there too
-    slope = jnp.where(exponent == 0, 0, exponent * _pow(x, exponent - 1))
-    return jnp.where(exponent == 0, 0, ct * slope)
+    slope = choose(exponent == 0, 0, exponent * _pow(x, exponent - 1))
+    return choose(exponent == 0, 0, ct * slope)
 
 
 def _pow_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
@@ -66,22 +66,22 @@ def _pow_pullback(ct: Any, out: Any, x: Any, exponent: Any) -> tuple[Any, Any]:
         is_zero = (x == 0) & (lax.imag(exponent) == 0) & (lax.real(exponent) >= 0)
     else:
         is_zero = (x == 0) & (exponent >= 0)
-    slope = jnp.where(is_zero, 0, out * jnp.log(x))
-    return _base_gradient(ct, x, exponent), jnp.where(is_zero, 0, ct * slope)
+    slope = choose(is_zero, 0, out * jnp.log(x))
+    return _base_gradient(ct, x, exponent), choose(is_zero, 0, ct * slope)
 
 
 @derivative(_pow_pullback)
 def _pow(x: Any, exponent: Any) -> Any:
     power = jnp.power(x, exponent)
     # by logarithms a power of a complex zero would be NaN
-    return jnp.where((x == 0) & (lax.real(exponent) > 0), 0, power) if kind(x) == "c" else power
+    return choose((x == 0) & (lax.real(exponent) > 0), 0, power) if kind(x) == "c" else power
 
 
 def _integer_power(x: Any, exponent: Any) -> Any:
     """Integers to integer powers; a negative power is 0 except that of 1 and -1."""
     odd = exponent % 2 != 0
-    inverse = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
-    return jnp.where(exponent < 0, inverse.astype(x.dtype), _natural_power(x, jnp.maximum(exponent, 0)))
+    inverse = choose(x == 1, 1, choose(x == -1, choose(odd, -1, 1), 0)) if jnp.iinfo(x.dtype).min else (x == 1)
+    return choose(exponent < 0, inverse.astype(x.dtype), _natural_power(x, jnp.maximum(exponent, 0)))
 
 
 def _natural_power(x: Any, exponent: Any) -> Any:
@@ -89,7 +89,7 @@ def _natural_power(x: Any, exponent: Any) -> Any:
 
     def squared(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         product, square, rest = state
-        return jnp.where(rest % 2 == 1, product * square, product), square * square, rest // 2
+        return choose(rest % 2 == 1, product * square, product), square * square, rest // 2
 
     x, exponent = jnp.broadcast_arrays(x, exponent)
     return lax.while_loop(lambda state: jnp.any(state[2] > 0), squared, (lax.full_like(x, 1), x, exponent))[0]

@@ -11,7 +11,7 @@ from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.write.inplace import apply_inplace
-from fgrad.torch.ops.table.broadcasting import aligned, common, derivative, inexact
+from fgrad.torch.ops.table.broadcasting import aligned, choose, common, derivative, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import BOOLEAN, FOUND, exact
 from fgrad.torch.ops.table.overloads import Choice, add_alias, overload, overloaded
@@ -22,7 +22,7 @@ def _direction(x: Any) -> Any:
     """The sign, 0 for NaN; for a complex number, the number of modulus 1 in its direction."""
     if kind(x) == "b":
         return x
-    return jnp.where(jnp.isnan(x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
+    return choose(jnp.isnan(x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
 
 
 def _abs_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
@@ -36,7 +36,7 @@ def _modulus(x: Any) -> Any:
     if kind(x) == "c":
         # infinite if a part is, though the other be NaN
         infinite = jnp.isinf(lax.real(x)) | jnp.isinf(lax.imag(x))
-        return jnp.where(infinite, math.inf, lax.abs(x))
+        return choose(infinite, math.inf, lax.abs(x))
     return lax.abs(x)
 
 
@@ -101,7 +101,7 @@ def signbit(input: Array) -> Any:
 
 
 def _copysign_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return ct * jnp.where(x == 0, 0, out / x), lax.full_like(y, 0)
+    return ct * choose(x == 0, 0, out / x), lax.full_like(y, 0)
 
 
 @derivative(_copysign_pullback)
@@ -166,11 +166,11 @@ def heaviside(input: Array, values: Array) -> Any:
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     x, at_zero = aligned(input, values)
-    return jnp.where(x == 0, at_zero, (x > 0).astype(x.dtype))
+    return choose(x == 0, at_zero, (x > 0).astype(x.dtype))
 
 
 def _nextafter_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    return jnp.where(x == y, 0, ct), lax.full_like(y, 0)
+    return choose(x == y, 0, ct), lax.full_like(y, 0)
 
 
 @derivative(_nextafter_pullback)

@@ -15,7 +15,16 @@ from fgrad.mutable.types.dtypes import bool_, dtype as Dtype
 from fgrad.torch.ops.elementwise.arithmetic import scaled_by, shifted_by
 from fgrad.torch.ops.elementwise.elementary import WITH_NUMBERS, overloads_with_numbers, times_log
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.broadcasting import (
+    Types,
+    aligned,
+    choose,
+    common,
+    derivative,
+    in_float,
+    inexact,
+    rounded_once,
+)
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, check_wide
 from fgrad.torch.ops.table.outputs import CAST, cast
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -130,9 +139,9 @@ def log_ndtr(input: Array) -> Any:
     return _log_ndtr(input)
 
 
-@derivative(lambda ct, out, x: (jnp.where(jnp.isnan(x), x, ct * (-jnp.log(x) - 1)),))
+@derivative(lambda ct, out, x: (choose(jnp.isnan(x), x, ct * (-jnp.log(x) - 1)),))
 def _entr(x: Any) -> Any:
-    return jnp.where(jnp.isnan(x) | (x > 0), -x * jnp.log(x), jnp.where(x == 0, 0, -np.inf))
+    return choose(jnp.isnan(x) | (x > 0), -x * jnp.log(x), choose(x == 0, 0, -np.inf))
 
 
 @special("entr", "SpecialEntrBackward0")
@@ -166,7 +175,7 @@ def _lgamma(x: Any) -> Any:
 
 @derivative(lambda ct, out, x: (ct * _polygamma(1, x),))
 def _digamma(x: Any) -> Any:
-    return jnp.where(x == 0, jnp.copysign(np.inf, -x).astype(x.dtype), lax.digamma(x))
+    return choose(x == 0, jnp.copysign(np.inf, -x).astype(x.dtype), lax.digamma(x))
 
 
 @operation("DigammaBackward0", promote=inexact, strides=elementwise, inplace=True)
@@ -183,8 +192,8 @@ def _trigamma(x: Any) -> Any:
     """The derivative of ``digamma``; below 1/2 by reflection, since the series is for positive numbers."""
     low = x < 0.5
     sine = jnp.sin(np.pi * x)
-    series = lax.zeta(lax.full_like(x, 2), jnp.where(low, 1 - x, x))
-    return jnp.where(low, (np.pi / sine) ** 2 - series, series)
+    series = lax.zeta(lax.full_like(x, 2), choose(low, 1 - x, x))
+    return choose(low, (np.pi / sine) ** 2 - series, series)
 
 
 def _below_one(x: Any) -> Any:
@@ -202,7 +211,7 @@ def _first_terms(order: Any, x: Any) -> Any:
 
         def step(state: Any) -> Any:
             partial, k = state
-            return partial + jnp.where(k < steps, (x + k) ** -order, 0), k + 1
+            return partial + choose(k < steps, (x + k) ** -order, 0), k + 1
 
         zero = lax.full((), 0, x.dtype)
         return lax.while_loop(lambda state: jnp.any(state[1] < steps), step, (lax.full_like(x, 0), zero))[0]
@@ -316,8 +325,8 @@ def _at_limits(function: Any, value_at_zero: int, order: Any, x: Any) -> Any:
     undefined = (x < 0) | (jnp.isinf(order) & jnp.isinf(x)) | (order < 0)
     at_zero = (jnp.isinf(order) & ~undefined) | (jnp.isnan(order) & (x == 0))
     at_infinity = ((order == 0) & (x > 0)) | (jnp.isnan(order) & (x == jnp.inf))
-    value = jnp.where(jnp.isinf(order) & undefined, jnp.nan, value)
-    return jnp.where(at_zero, value_at_zero, jnp.where(at_infinity, 1 - value_at_zero, value))
+    value = choose(jnp.isinf(order) & undefined, jnp.nan, value)
+    return choose(at_zero, value_at_zero, choose(at_infinity, 1 - value_at_zero, value))
 
 
 @operation(

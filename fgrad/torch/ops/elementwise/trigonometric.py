@@ -8,7 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.torch.ops.elementwise.branch_cuts import COMPUTED, OPPOSITE, SAME, with_cuts
-from fgrad.torch.ops.table.broadcasting import derivative, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.broadcasting import choose, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.overloads import add_alias, twin_with_node
 from fgrad.torch.ops.table.table import Array, operation
@@ -161,7 +161,7 @@ for _name in ("sin", "cos", "tan"):
 
 def _atan2_pullback(ct: Any, out: Any, y: Any, x: Any) -> tuple[Any, Any]:
     squared = y * y + x * x
-    inverse = jnp.where(squared == 0, 0, 1 / squared)  # the gradient at the origin is zero, and the tangent is not
+    inverse = choose(squared == 0, 0, 1 / squared)  # the gradient at the origin is zero, and the tangent is not
     return ct * (x * inverse), ct * (-y * inverse)
 
 
@@ -193,15 +193,15 @@ def _sinc_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
     scaled = x * np.asarray(math.pi, x.dtype)
     squared = x * scaled
     # the quotient is finite everywhere, so that its transpose is too
-    slope = (scaled * jnp.cos(scaled) - jnp.sin(scaled)) / jnp.where(squared == 0, 1, squared)
-    return (jnp.where(squared == 0, 0, ct * slope),)
+    slope = (scaled * jnp.cos(scaled) - jnp.sin(scaled)) / choose(squared == 0, 1, squared)
+    return (choose(squared == 0, 0, ct * slope),)
 
 
 @derivative(_sinc_pullback)
 def _sinc(x: Any) -> Any:
     def quotient(x: Any) -> Any:
         scaled = x * np.asarray(math.pi, x.dtype)
-        return jnp.where(x == 0, 1, jnp.sin(scaled) / scaled)
+        return choose(x == 0, 1, jnp.sin(scaled) / scaled)
 
     return in_float(quotient, x)
 

@@ -16,6 +16,7 @@ from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
+from fgrad.torch.ops.table.broadcasting import choose
 
 #: an index in NumPy's form
 Coordinates = tuple[Any, ...]
@@ -107,4 +108,4 @@ def size_along(shape: Sequence[int], dim: int) -> int:
 
 def wrapped(index: Any, size: int) -> Any:
     """An index with its negative numbers wrapped around."""
-    return jnp.where(index < 0, index + size, index)
+    return choose(index < 0, index + size, index)

@@ -20,6 +20,7 @@ from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.run.flat_indices import all_below
 from fgrad.torch.ops.creation.copying import laid_out
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.table import composite
 
 #: a tensor has fewer axes than this
@@ -66,7 +67,7 @@ def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, t
 def _nonzero(mask: Any, count: int) -> Any:
     """The flat positions of the ``count`` true elements of a mask, in a graph half the size of JAX's ``nonzero``."""
     flat = mask.reshape(-1).astype(bool)
-    ranks = jnp.where(flat, jnp.cumsum(flat) - 1, count)
+    ranks = choose(flat, jnp.cumsum(flat) - 1, count)
     positions = lax.iota(np.int64, flat.size)
     return jnp.zeros(count, np.int64).at[ranks].set(positions, mode="drop", wrap_negative_indices=False)
 
@@ -110,7 +111,7 @@ def _put(array: Any, values: Any, items: tuple[Any, ...], accumulate: bool, sign
 def _mask_filled(array: Any, value: Any, mask: Any, leading: int) -> Any:
     """An array with a single value where a mask is true; ``leading`` axes come before those of the mask."""
     trailing = array.ndim - leading - mask.ndim
-    return jnp.where(mask.reshape(*[1] * leading, *mask.shape, *[1] * trailing), value.reshape(()), array)
+    return choose(mask.reshape(*[1] * leading, *mask.shape, *[1] * trailing), value.reshape(()), array)
 
 
 def _result_shape(shape: Sequence[int], items: Sequence[Any]) -> tuple[int, ...]:

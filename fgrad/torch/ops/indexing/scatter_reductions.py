@@ -27,6 +27,7 @@ from fgrad.torch.ops.indexing.coordinates import (
 )
 from fgrad.torch.ops.indexing.gathering import check_along, check_within
 from fgrad.torch.ops.indexing.scattering import check_slices, leading_part
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -72,7 +73,7 @@ def _reduced(array: Any, coordinates: Coordinates, values: Any, reduce: str, inc
 def _counts(array: Any, coordinates: Coordinates, values: Any, include_self: bool) -> Any:
     """How many values each element receives, at least 1."""
     counts = added(lax.full_like(array, int(include_self)), coordinates, lax.full_like(values, 1))
-    return jnp.maximum(counts, 1) if not jnp.iscomplexobj(counts) else jnp.where(counts == 0, 1, counts)
+    return jnp.maximum(counts, 1) if not jnp.iscomplexobj(counts) else choose(counts == 0, 1, counts)
 
 
 def _gradients(
@@ -99,15 +100,15 @@ def _gradients(
 def _product_gradients(
     ct: Any, result: Any, array: Any, coordinates: Coordinates, values: Any, include_self: bool
 ) -> tuple[Any, Any]:
-    nonzero = jnp.where(array == 0, 1, array)
+    nonzero = choose(array == 0, 1, array)
     of_array = ct * _reduced(nonzero, coordinates, values, "prod", include_self) / nonzero
     zero = values == 0
     zeros = read(added(lax.full_like(array, 0), coordinates, lax.convert_element_type(zero, array.dtype)), coordinates)
     only_zero = zero & (zeros == 1)
     # where there is a single zero, its gradient is the product of the others
-    others = _reduced(array, coordinates, jnp.where(only_zero, 1, values), "prod", include_self)
-    of_values = jnp.where(
-        only_zero, read(ct * others, coordinates), read(ct * result, coordinates) / jnp.where(zero, 1, values)
+    others = _reduced(array, coordinates, choose(only_zero, 1, values), "prod", include_self)
+    of_values = choose(
+        only_zero, read(ct * others, coordinates), read(ct * result, coordinates) / choose(zero, 1, values)
     )
     return of_array, of_values
 

@@ -27,7 +27,7 @@ from fgrad.torch.ops.indexing.coordinates import (
     written,
 )
 from fgrad.torch.ops.indexing.gathering import adds_in_single, check_along, check_flat, check_range, check_within
-from fgrad.torch.ops.table.broadcasting import check_broadcast
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, no_match, of_method, overload, overloaded
@@ -273,7 +273,7 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
     # a slice that is named twice is filled once, and counts once in the gradient of the value
     is_named = jnp.any(lax.iota(index.dtype, size)[:, None] == wrapped(lax.reshape(index, (index.size,)), size), 1)
     is_named = lax.reshape(is_named, tuple([size if d == dim else 1 for d in range(array.ndim)]))
-    return lax.reshape(jnp.where(is_named, cast(value, from_numpy(input.dtype)), array), input.shape)
+    return lax.reshape(choose(is_named, cast(value, from_numpy(input.dtype)), array), input.shape)
 
 
 _INDEX_FILL: dict[str, Any] = {
@@ -368,7 +368,7 @@ def put(input: Array, index: Fixed, source: Array, accumulate: bool = False) -> 
 
 def _masked_filled(input: Any, mask: Any, value: Any) -> Any:
     check_broadcast(input, mask)
-    return jnp.where(mask, cast(value, from_numpy(input.dtype)), input)
+    return choose(mask, cast(value, from_numpy(input.dtype)), input)
 
 
 _MASK_EXPANDED = deprecated("masked_fill", "mask] = scalar")
@@ -425,7 +425,7 @@ def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
         return input
     order = jnp.cumsum(lax.reshape(mask, (mask.size,))) - 1
     values = jnp.take(lax.reshape(source, (source.size,)), order, mode="clip")
-    return jnp.where(mask, lax.reshape(values, mask.shape), input)
+    return choose(mask, lax.reshape(values, mask.shape), input)
 
 
 @overloaded(inplace=True, out=NOT_TAKEN)

@@ -10,7 +10,7 @@ from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.ranges import arange
 from fgrad.torch.ops.indexing.coordinates import first_outside
-from fgrad.torch.ops.table.broadcasting import common
+from fgrad.torch.ops.table.broadcasting import choose, common
 from fgrad.torch.ops.table.kinds import check_kinds, is_integer
 from fgrad.torch.ops.table.outputs import EXACT, SEARCHED
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
@@ -43,7 +43,7 @@ def _searchsorted(
             middle = start + (end - start) // 2
             bound = jnp.take(bounds, middle, mode="clip")
             behind = (start < end) & ~(bound > values if side == "right" else bound >= values)
-            start, end = jnp.where(behind, middle + 1, start), jnp.where(behind, end, middle)
+            start, end = choose(behind, middle + 1, start), choose(behind, end, middle)
         return start
 
     if batched:

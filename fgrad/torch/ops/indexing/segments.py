@@ -12,6 +12,7 @@ from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.indexing.coordinates import added, multiplied, read
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
@@ -26,7 +27,7 @@ def _segments(bounds: Any, length: int) -> Any:
     positions = jnp.arange(length)
     inside = (positions >= bounds[..., :1]) & (positions < bounds[..., -1:])
     segment = jnp.sum(positions[..., None] >= bounds[..., None, 1:], -1)
-    return jnp.where(inside, segment, bounds.shape[-1] - 1)
+    return choose(inside, segment, bounds.shape[-1] - 1)
 
 
 def _coordinates(bounds: Any, length: int) -> tuple[Any, ...]:
@@ -50,7 +51,7 @@ def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: floa
     reduced = lax.slice_in_dim(reduced, 0, sizes.shape[axis], axis=axis)
     if reduce != "mean":
         return reduced
-    return jnp.where(sizes > 0, reduced / jnp.maximum(sizes, 1), np.nan if initial is None else reduced)
+    return choose(sizes > 0, reduced / jnp.maximum(sizes, 1), np.nan if initial is None else reduced)
 
 
 def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
@@ -68,8 +69,8 @@ def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce
     if reduce == "prod":
         zero = data == 0
         only_zero = zero & (per_element(_reduced(zero.astype(data.dtype), coordinates, sizes, "sum", None)) == 1)
-        others = _reduced(jnp.where(only_zero, 1, data), coordinates, sizes, "prod", initial)
-        return jnp.where(only_zero, per_element(ct * others), per_element(ct * out) / jnp.where(zero, 1, data))
+        others = _reduced(choose(only_zero, 1, data), coordinates, sizes, "prod", initial)
+        return choose(only_zero, per_element(ct * others), per_element(ct * out) / choose(zero, 1, data))
     result = per_element(out)
     hits = ((data == result) | (jnp.isnan(data) & jnp.isnan(result))).astype(data.dtype)
     return hits * per_element(ct / jnp.maximum(_reduced(hits, coordinates, sizes, "sum", None), 1))

@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, is_half, uint8
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.families import put_method
-from fgrad.torch.ops.table.broadcasting import Types, aligned, common, derivative
+from fgrad.torch.ops.table.broadcasting import Types, aligned, choose, common, derivative
 from fgrad.torch.ops.table.kernels import check_real_gradient
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.numbers import check_computed, check_fits, check_number, plain_number
@@ -101,9 +101,9 @@ put_method("where", _where_method)
 
 def _clamp_pullback(ct: Any, out: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
     return (
-        jnp.where((x >= low) & (x <= high), ct, 0),
-        jnp.where((low < high) & (x < low), ct, 0),
-        jnp.where((x > high) | (high < low), ct, 0),
+        choose((x >= low) & (x <= high), ct, 0),
+        choose((low < high) & (x < low), ct, 0),
+        choose((x > high) | (high < low), ct, 0),
     )
 
 
@@ -112,12 +112,12 @@ def _within(x: Any, low: Any, high: Any) -> Any:
     return lax.min(lax.max(x, low), high)
 
 
-@derivative(lambda ct, out, x, low: (jnp.where(x >= low, ct, 0), jnp.where(x < low, ct, 0)))
+@derivative(lambda ct, out, x, low: (choose(x >= low, ct, 0), choose(x < low, ct, 0)))
 def _at_least(x: Any, low: Any) -> Any:
     return lax.max(x, low)
 
 
-@derivative(lambda ct, out, x, high: (jnp.where(x <= high, ct, 0), jnp.where(x > high, ct, 0)))
+@derivative(lambda ct, out, x, high: (choose(x <= high, ct, 0), choose(x > high, ct, 0)))
 def _at_most(x: Any, high: Any) -> Any:
     return lax.min(x, high)
 
@@ -230,7 +230,7 @@ def clamp_max(input: Array, max: Operand) -> Choice:
 
 
 # the gradient of a threshold is one operation in PyTorch, and so is the gradient of that
-@derivative(lambda ct, out, x: (jnp.where(out <= 0, 0, ct),))
+@derivative(lambda ct, out, x: (choose(out <= 0, 0, ct),))
 def _relu(x: Any) -> Any:
     return lax.max(x, lax.full_like(x, 0))
 
@@ -268,7 +268,7 @@ def relu(input: Array) -> Any:
 )
 def _threshold(input: Array, threshold: Number, value: Number) -> Any:
     check_kinds("threshold_cpu", "if", input)
-    return jnp.where(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
+    return choose(input <= threshold.astype(input.dtype), value.astype(input.dtype), input)
 
 
 def _check_threshold(input: Tensor, threshold: Any, value: Any) -> None:
@@ -305,8 +305,8 @@ def _shared(loses: Any) -> Any:
     """The pull-back of a choice between two elements: at a tie each gets half the gradient."""
 
     def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-        share = jnp.where(x == y, ct / 2, ct)
-        return jnp.where(loses(x, y), 0, share), jnp.where(loses(y, x), 0, share)
+        share = choose(x == y, ct / 2, ct)
+        return choose(loses(x, y), 0, share), choose(loses(y, x), 0, share)
 
     return pullback
 
@@ -348,19 +348,19 @@ def _of_number(preferred: Any) -> Any:
 
     def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
         first = preferred(x, y) | jnp.isnan(y)
-        return jnp.where(first, ct, 0), jnp.where(first, 0, ct)
+        return choose(first, ct, 0), choose(first, 0, ct)
 
     return pullback
 
 
 @derivative(_of_number(lax.ge))
 def _fmax(x: Any, y: Any) -> Any:
-    return jnp.where((x >= y) | jnp.isnan(y), x, y)
+    return choose((x >= y) | jnp.isnan(y), x, y)
 
 
 @derivative(_of_number(lax.le))
 def _fmin(x: Any, y: Any) -> Any:
-    return jnp.where((x <= y) | jnp.isnan(y), x, y)
+    return choose((x <= y) | jnp.isnan(y), x, y)
 
 
 @operation("FmaxBackward0", promote=common, strides=elementwise)
@@ -388,9 +388,9 @@ def fmin(input: Array, other: Array) -> Any:
 # -- NaN and infinity ------------------------------------------------------------------------------------------------
 
 
-@derivative(lambda ct, out, x, *numbers: (jnp.where(jnp.isfinite(x), ct, 0), *[None for _ in numbers]))
+@derivative(lambda ct, out, x, *numbers: (choose(jnp.isfinite(x), ct, 0), *[None for _ in numbers]))
 def _replaced(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
-    return jnp.where(jnp.isnan(x), nan, jnp.where(x == np.inf, posinf, jnp.where(x == -np.inf, neginf, x)))
+    return choose(jnp.isnan(x), nan, choose(x == np.inf, posinf, choose(x == -np.inf, neginf, x)))
 
 
 def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:

@@ -10,6 +10,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.torch.ops.creation.creation import empty
 from fgrad.torch.ops.creation.making import tensor_from_array
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import IN_PYTHON, UNLISTED
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -37,7 +38,7 @@ def tril(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.tril <https://docs.pytorch.org/docs/stable/generated/torch.tril.html>`_.
     """
     _check_matrix("tril", input)
-    return jnp.where(_diagonal_numbers(input) <= diagonal, input, jnp.zeros_like(input))
+    return choose(_diagonal_numbers(input) <= diagonal, input, jnp.zeros_like(input))
 
 
 @operation("TriuBackward0", inplace=True, overlap=in_order)
@@ -47,7 +48,7 @@ def triu(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.triu <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>`_.
     """
     _check_matrix("triu", input)
-    return jnp.where(_diagonal_numbers(input) >= diagonal, input, jnp.zeros_like(input))
+    return choose(_diagonal_numbers(input) >= diagonal, input, jnp.zeros_like(input))
 
 
 def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, indices_of: Any) -> Tensor:

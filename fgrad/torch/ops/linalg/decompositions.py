@@ -28,6 +28,7 @@ from fgrad.torch.ops.linalg.matrices import (
     matrix_column_major,
     transposed,
 )
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.outputs import exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
@@ -103,7 +104,7 @@ def qr(input: Array, some: bool = True) -> Any:
 def _quotient(x: Any, gaps: Any) -> Any:
     """``x / gaps``; zero where both are, for equal values whose vectors have no gradient."""
     indeterminate = (x == 0) & (gaps == 0)
-    return jnp.where(indeterminate, 0, x / jnp.where(indeterminate, 1, gaps))
+    return choose(indeterminate, 0, x / choose(indeterminate, 1, gaps))
 
 
 def _with_pullback(forward: Callable[[Any], Any], pullback: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -166,12 +167,12 @@ def _singular(x: Any, full_matrices: bool) -> Any:
         u, gu, vh, gvh = u[..., :rank], gu[..., :rank], vh[..., :rank, :], gvh[..., :rank, :]
         row, column = s[..., None, :].astype(x.dtype), s[..., :, None].astype(x.dtype)
         eye = jnp.eye(rank, dtype=bool)
-        gaps = jnp.where(eye, 1, row * row - column * column)
+        gaps = choose(eye, 1, row * row - column * column)
         left, right = matmul_exact(adjoint(u), gu), matmul_exact(gvh, adjoint(vh))
         left, right = left - adjoint(left), adjoint(right) - right
-        core = _quotient(left, gaps) * row + column * _quotient(right, gaps) + jnp.where(eye, gs[..., None, :], 0)
+        core = _quotient(left, gaps) * row + column * _quotient(right, gaps) + choose(eye, gs[..., None, :], 0)
         if x.dtype.kind == "c":
-            core = core + jnp.where(eye, _quotient(left, 2 * row), 0)
+            core = core + choose(eye, _quotient(left, 2 * row), 0)
         if rows > rank:
             outer = _quotient(gu, row)
             gradient = matmul_exact(
@@ -277,8 +278,8 @@ def _linalg_eig(input: Array) -> Any:
             projected - matmul_exact(left, v) * lax.real(jnp.diagonal(projected, axis1=-2, axis2=-1))[..., None, :]
         )
         eye = jnp.eye(x.shape[-1], dtype=bool)
-        gaps = jnp.where(eye, 1, conjugate(w[..., None, :] - w[..., :, None]))
-        core = jnp.where(eye, gw[..., None, :], _quotient(projected, gaps))
+        gaps = choose(eye, 1, conjugate(w[..., None, :] - w[..., :, None]))
+        core = choose(eye, gw[..., None, :], _quotient(projected, gaps))
         gradient = conjugate(jnp.linalg.solve(left, matmul_exact(core, left)))
         return (gradient if x.dtype.kind == "c" else lax.real(gradient),)
 
@@ -331,8 +332,8 @@ def _linalg_eigh(input: Array, UPLO: str) -> Any:
         # the gradient is Hermitian, as the matrix is
         projected = (projected - adjoint(projected)) / 2
         eye = jnp.eye(x.shape[-1], dtype=bool)
-        gaps = jnp.where(eye, 1, w[..., None, :] - w[..., :, None]).astype(x.dtype)
-        core = jnp.where(eye, gw[..., None, :], _quotient(projected, gaps))
+        gaps = choose(eye, 1, w[..., None, :] - w[..., :, None]).astype(x.dtype)
+        core = choose(eye, gw[..., None, :], _quotient(projected, gaps))
         return (conjugate(matmul_exact(matmul_exact(v, core), adjoint(v))),)
 
     def forward(x: Any) -> Any:

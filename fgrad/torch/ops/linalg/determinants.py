@@ -22,6 +22,7 @@ from fgrad.torch.ops.linalg.matrices import (
     matmul_exact,
     transposed,
 )
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
@@ -52,10 +53,10 @@ def _change_of_cofactors(x: Any, change: Any) -> Any:
     s = jnp.linalg.svd(lax.stop_gradient(x), compute_uv=False)
     singular = (s[..., -1:] <= s[..., :1] * np.sqrt(np.finfo(x.dtype).eps))[..., None]
     size = x.shape[-1]
-    regular = _change_if_regular(jnp.where(singular, jnp.eye(size, dtype=x.dtype), x), change)
+    regular = _change_if_regular(choose(singular, jnp.eye(size, dtype=x.dtype), x), change)
     # whose singular values are distinct
     other = jnp.diag(jnp.arange(1, size + 1).astype(x.dtype))
-    return jnp.where(singular, _change_by_singular_values(jnp.where(singular, x, other), change), regular)
+    return choose(singular, _change_by_singular_values(choose(singular, x, other), change), regular)
 
 
 def _change_if_regular(x: Any, change: Any) -> Any:
@@ -70,13 +71,13 @@ def _change_by_singular_values(x: Any, change: Any) -> Any:
     m = matmul_exact(adjoint(u), change, adjoint(vh))
     eye = jnp.eye(x.shape[-1], dtype=bool)
     # of all singular values but the i-th, and of these all but the j-th
-    rows = jnp.where(eye, 1, s[..., None, :])
+    rows = choose(eye, 1, s[..., None, :])
     ones = jnp.ones_like(rows[..., :1])
     before = jnp.concatenate([ones, jnp.cumprod(rows, -1)[..., :-1]], -1)
     after = jnp.concatenate([jnp.flip(jnp.cumprod(jnp.flip(rows, -1), -1), -1)[..., 1:], ones], -1)
-    others = jnp.where(eye, 0, before * after).astype(x.dtype)
+    others = choose(eye, 0, before * after).astype(x.dtype)
     diagonal = jnp.sum(others * jnp.diagonal(m, axis1=-2, axis2=-1)[..., None, :], -1)
-    inner = jnp.where(eye, diagonal[..., None], -transposed(m) * others)
+    inner = choose(eye, diagonal[..., None], -transposed(m) * others)
     sign = (jnp.linalg.det(u) * jnp.linalg.det(vh))[..., None, None]
     return sign * matmul_exact(conjugate(u), inner, conjugate(vh))
 

@@ -25,6 +25,7 @@ from fgrad.torch.ops.linalg.matrices import (
     transposed,
     zero_pivot,
 )
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
@@ -102,7 +103,7 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """
     number = np.finfo(x.dtype)
     absolute = jnp.asarray(0 if atol is None else atol, None if hasattr(atol, "dtype") else number.dtype)
-    default = jnp.where(absolute > 0, 0, number.eps * max(x.shape[-2:])).astype(number.dtype)
+    default = choose(absolute > 0, 0, number.eps * max(x.shape[-2:])).astype(number.dtype)
     relative = default if rtol is None else jnp.asarray(rtol, None if hasattr(rtol, "dtype") else number.dtype)
     for tolerance in (absolute, relative):
         if (error := mismatch(tolerance.shape, x.shape[:-2])) is not None:
@@ -120,7 +121,7 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
             u, s, vh = jnp.linalg.svd(x, full_matrices=False)
             sizes = s
         limit = jnp.maximum(absolute[..., None], relative[..., None] * jnp.max(sizes, -1, keepdims=True))
-        scale = jnp.where(sizes > limit, 1 / jnp.where(sizes > limit, s, 1), 0)
+        scale = choose(sizes > limit, 1 / choose(sizes > limit, s, 1), 0)
         return matmul_exact(adjoint(vh) * scale[..., None, :].astype(x.dtype), adjoint(u))
 
     def pullback(ct: Any, out: Any, x: Any, absolute: Any, relative: Any) -> tuple[Any, None, None]:

@@ -11,6 +11,7 @@ from fgrad.mutable.layout.geometry import Ints, contiguous_strides
 from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.table import RowOptions, composite
 from fgrad.torch.random.scalars import not_implemented, scalar_name
@@ -159,4 +160,4 @@ def zero_pivot(x: Any) -> Any:
     zero = lax.eq(diagonal, lax.full_like(diagonal, 0))
     if not zero.shape[-1]:
         return jnp.zeros(x.shape[:-2], np.int32)
-    return jnp.where(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)
+    return choose(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)

@@ -23,6 +23,7 @@ from fgrad.torch.ops.reductions.cumulative import cumprod
 from fgrad.torch.ops.reductions.extrema import amax, amin
 from fgrad.torch.ops.reductions.norms import vector_norm as vector_norm_operation
 from fgrad.torch.ops.reductions.reductions import sum
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import ANY, APART, MULTIPLIED, NORM, NOT_TAKEN, exact, safely_cast
@@ -257,7 +258,7 @@ def _exponential(x: Any) -> Any:
         n = x.shape[-1]
         # the derivative is linear in the tangent, and a large block would need more squarings
         largest = lax.stop_gradient(jnp.max(jnp.abs(tangent), (-2, -1), keepdims=True))
-        scale = jnp.where(largest > 0, largest, 1)
+        scale = choose(largest > 0, largest, 1)
         tangent = tangent / scale
         upper = jnp.concatenate([x, tangent], -1)
         lower = jnp.concatenate([jnp.zeros_like(tangent), x], -1)

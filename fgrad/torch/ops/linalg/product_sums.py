@@ -12,7 +12,7 @@ from fgrad.torch.ops.linalg.products import (
     check_vector_dtype,
     unrounded_dot_general,
 )
-from fgrad.torch.ops.table.broadcasting import without_factors
+from fgrad.torch.ops.table.broadcasting import choose, without_factors
 from fgrad.torch.ops.table.kinds import check_factor, check_kinds, kind
 from fgrad.torch.ops.table.numbers import CPP_NAMES, check_computed, check_fits, check_number, is_one
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, Memory, exact
@@ -56,7 +56,7 @@ def _sum_with(input: Any, scaled: Any, beta: Any) -> Any:
     shape, dtype = scaled.shape, scaled.dtype
     bias = lax.convert_element_type(_expanded(input, shape), dtype)
     total = lax.add(_times(bias, beta), scaled)
-    return lax.convert_element_type(jnp.where(lax.eq(beta, lax.full_like(beta, 0)), scaled, total), input.dtype)
+    return lax.convert_element_type(choose(lax.eq(beta, lax.full_like(beta, 0)), scaled, total), input.dtype)
 
 
 def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:

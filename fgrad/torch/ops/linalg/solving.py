@@ -32,7 +32,7 @@ from fgrad.torch.ops.linalg.matrices import (
     transposed,
     zero_pivot,
 )
-from fgrad.torch.ops.table.broadcasting import sum_to
+from fgrad.torch.ops.table.broadcasting import choose, sum_to
 from fgrad.torch.ops.table.outputs import SCALAR_TYPE, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite
@@ -328,7 +328,7 @@ def _pivoted(x: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
     row, column = jnp.arange(size)[:, None], jnp.arange(r.shape[1])
 
     def regular(count: Any) -> Any:
-        values = jnp.linalg.svd(jnp.where((row < count) & (column < count), r, 0), compute_uv=False)
+        values = jnp.linalg.svd(choose((row < count) & (column < count), r, 0), compute_uv=False)
         return (values[count - 1] > 0) & (values[count - 1] >= values[0] * rcond)
 
     rank = jnp.sum(jnp.cumprod(lax.map(regular, jnp.arange(1, size + 1))))
@@ -338,7 +338,7 @@ def _pivoted(x: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
 def _basic_solution(x: Any, right_side: Any, rcond: float) -> Any:
     """The solution of least norm of the leading columns of the pivoted factor, as LAPACK's ``gelsy`` gives it."""
     q, r, pivots, rank = _pivoted(x, rcond)
-    leading = jnp.where(jnp.arange(r.shape[0])[:, None] < rank, r, 0)
+    leading = choose(jnp.arange(r.shape[0])[:, None] < rank, r, 0)
     found = matmul_exact(pseudo_inverse(leading, None, None, False), adjoint(q), right_side)
     return jnp.zeros_like(found).at[pivots].set(found)
 

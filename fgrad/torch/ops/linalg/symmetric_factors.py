@@ -29,6 +29,7 @@ from fgrad.torch.ops.linalg.matrices import (
     linalg,
     matrix_column_major,
 )
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed
 from fgrad.torch.random.scalars import not_implemented
@@ -52,7 +53,7 @@ def _magnitude(x: Any) -> Any:
 def _exchanged(count: int, i: Any, j: Any) -> Any:
     """The permutation that exchanges two rows."""
     order = jnp.arange(count)
-    return jnp.where(order == i, j, jnp.where(order == j, i, order))
+    return choose(order == i, j, choose(order == j, i, order))
 
 
 def _inverse_of_two(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
@@ -64,34 +65,34 @@ def _inverse_of_two(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]
 def _choose_pivot(matrix: Any, k: Any) -> tuple[Any, Any, Any]:
     """The row to exchange at ``k``, whether the block is a single row, and whether its column is zero."""
     rows = jnp.arange(matrix.shape[-1])
-    below = jnp.where(rows > k, _magnitude(matrix[:, k]), 0)
+    below = choose(rows > k, _magnitude(matrix[:, k]), 0)
     largest, row = jnp.max(below), jnp.argmax(below)
     diagonal = _magnitude(matrix[k, k])
-    largest_in_row = jnp.max(jnp.where((rows >= k) & (rows != row), _magnitude(matrix[row]), 0))
+    largest_in_row = jnp.max(choose((rows >= k) & (rows != row), _magnitude(matrix[row]), 0))
     zero = jnp.maximum(diagonal, largest) == 0
     stays = zero | (diagonal >= _ALPHA * largest) | (diagonal * largest_in_row >= _ALPHA * largest * largest)
     single = stays | (_magnitude(matrix[row, row]) >= _ALPHA * largest_in_row)
-    return jnp.where(stays, k, row), single, zero
+    return choose(stays, k, row), single, zero
 
 
 def _eliminate(matrix: Any, k: Any, single: Any, zero: Any, conjugate: Callable[[Any], Any]) -> Any:
     """Subtract the block at ``k`` from the rows below it, and store its factors in its columns."""
     n = matrix.shape[-1]
-    last, second = jnp.where(single, k, k + 1), jnp.minimum(k + 1, n - 1)
+    last, second = choose(single, k, k + 1), jnp.minimum(k + 1, n - 1)
     below = jnp.arange(n) > last
-    first_column, second_column = (jnp.where(below, matrix[:, i], 0) for i in (k, second))
-    quotient = first_column / jnp.where(zero, 1, matrix[k, k])
+    first_column, second_column = (choose(below, matrix[:, i], 0) for i in (k, second))
+    quotient = first_column / choose(zero, 1, matrix[k, k])
     a, b, c, d = _inverse_of_two(matrix[k, k], matrix[k, second], matrix[second, k], matrix[second, second])
-    first_factor = jnp.where(single, quotient, first_column * a + second_column * c)
-    second_factor = jnp.where(single, 0, first_column * b + second_column * d)
-    second_column = jnp.where(single, 0, second_column)
+    first_factor = choose(single, quotient, first_column * a + second_column * c)
+    second_factor = choose(single, 0, first_column * b + second_column * d)
+    second_column = choose(single, 0, second_column)
     matrix = (
         matrix
         - first_factor[:, None] * conjugate(first_column)[None, :]
         - second_factor[:, None] * conjugate(second_column)[None, :]
     )
-    matrix = matrix.at[:, k].set(jnp.where(below, first_factor, matrix[:, k]))
-    return matrix.at[:, second].set(jnp.where(~single & below, second_factor, matrix[:, second]))
+    matrix = matrix.at[:, k].set(choose(below, first_factor, matrix[:, k]))
+    return matrix.at[:, second].set(choose(~single & below, second_factor, matrix[:, second]))
 
 
 def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
@@ -110,22 +111,22 @@ def _factored(matrix: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     def advance(k: Any, state: Any) -> Any:
         full, pivots, info, block_start = state
         row, single, zero = _choose_pivot(full, k)
-        last = jnp.where(single, k, k + 1)
+        last = choose(single, k, k + 1)
         order = _exchanged(n, last, row)
         trailing = (rows[:, None] >= k) & (rows[None, :] >= k)
-        exchanged = jnp.where(trailing, full[order][:, order], full)
+        exchanged = choose(trailing, full[order][:, order], full)
         eliminated = _eliminate(exchanged, k, single, zero, conjugate)
-        pivot = jnp.where(single, row + 1, -(row + 1))
+        pivot = choose(single, row + 1, -(row + 1))
         # nothing is left to do at the second row of a block
         starts = block_start == k
-        pivots = jnp.where(starts & (rows >= k) & (rows <= last), pivot, pivots)
-        info = jnp.where(starts & (info == 0) & zero, k + 1, info)
-        return jnp.where(starts, eliminated, full), pivots, info, jnp.where(starts, last + 1, block_start)
+        pivots = choose(starts & (rows >= k) & (rows <= last), pivot, pivots)
+        info = choose(starts & (info == 0) & zero, k + 1, info)
+        return choose(starts, eliminated, full), pivots, info, choose(starts, last + 1, block_start)
 
     begin = (full, jnp.zeros(n, np.int64), jnp.zeros((), np.int64), jnp.zeros((), np.int64))
     full, pivots, info, _ = lax.fori_loop(0, n, advance, begin)
     if hermitian:
-        full = jnp.where(jnp.eye(n, dtype=bool), jnp.real(full).astype(full.dtype), full)
+        full = choose(jnp.eye(n, dtype=bool), jnp.real(full).astype(full.dtype), full)
     return jnp.tril(full), pivots.astype(np.int32), info.astype(np.int32)
 
 
@@ -138,22 +139,22 @@ def _solved(factors: Any, pivots: Any, right_side: Any, hermitian: bool) -> Any:
     conjugate = jnp.conj if hermitian else lambda x: x
 
     def column(k: Any, last: Any) -> Any:
-        return jnp.where(rows > last, factors[:, k][:, None], 0)
+        return choose(rows > last, factors[:, k][:, None], 0)
 
     def down(k: Any, state: Any) -> Any:
         before, begins = state
         single = pivots[k] > 0
-        last = jnp.where(single, k, k + 1)
+        last = choose(single, k, k + 1)
         second = jnp.minimum(k + 1, n - 1)
         x = before[_exchanged(n, last, jnp.abs(pivots[k]) - 1)]
-        x = x - column(k, last) * x[k] - jnp.where(single, 0, column(second, last) * x[second])
+        x = x - column(k, last) * x[k] - choose(single, 0, column(second, last) * x[second])
         off = factors[second, k]
         a, b, c, d = _inverse_of_two(factors[k, k], conjugate(off), off, factors[second, second])
         first_value, second_value = x[k], x[second]
-        x = x.at[second].set(jnp.where(single, second_value, c * first_value + d * second_value))
-        x = x.at[k].set(jnp.where(single, first_value / factors[k, k], a * first_value + b * second_value))
+        x = x.at[second].set(choose(single, second_value, c * first_value + d * second_value))
+        x = x.at[k].set(choose(single, first_value / factors[k, k], a * first_value + b * second_value))
         active = begins == k
-        return jnp.where(active, x, before), jnp.where(active, last + 1, begins)
+        return choose(active, x, before), choose(active, last + 1, begins)
 
     def up(i: Any, state: Any) -> Any:
         before, ends = state
@@ -161,10 +162,10 @@ def _solved(factors: Any, pivots: Any, right_side: Any, hermitian: bool) -> Any:
         single = pivots[last] > 0
         x = before
         for k, present in ((last, True), (jnp.maximum(last - 1, 0), ~single)):
-            x = x.at[k].set(x[k] - jnp.where(present, jnp.sum(conjugate(column(k, last)) * x, 0), 0))
+            x = x.at[k].set(x[k] - choose(present, jnp.sum(conjugate(column(k, last)) * x, 0), 0))
         x = x[_exchanged(n, last, jnp.abs(pivots[last]) - 1)]
         active = ends == last
-        return jnp.where(active, x, before), jnp.where(active, jnp.where(single, last - 1, last - 2), ends)
+        return choose(active, x, before), choose(active, choose(single, last - 1, last - 2), ends)
 
     x, _ = lax.fori_loop(0, n, down, (right_side, jnp.zeros((), np.int64)))
     return lax.fori_loop(0, n, up, (x, jnp.full((), n - 1, np.int64)))[0]

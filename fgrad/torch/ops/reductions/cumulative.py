@@ -15,7 +15,7 @@ from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.extrema import take_along
 from fgrad.torch.ops.reductions.reductions import sum
-from fgrad.torch.ops.table.broadcasting import common, inexact
+from fgrad.torch.ops.table.broadcasting import choose, common, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind, single
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
@@ -115,7 +115,7 @@ def _real_logcumsumexp(input: Any, dim: int, reverse: bool = False) -> Any:
         # as in PyTorch, separately for positive and negative cotangents, which matters at infinities
         smallest = lax.full_like(ct, jnp.finfo(ct.dtype).min)
         logarithm = jnp.log(jnp.abs(ct))
-        parts = [jnp.where(sign, logarithm, smallest) - out for sign in (ct > 0, ct < 0)]
+        parts = [choose(sign, logarithm, smallest) - out for sign in (ct > 0, ct < 0)]
         above, below = [jnp.exp(_real_logcumsumexp(part, dim, not reverse) + x) for part in parts]
         return above - below
 
@@ -130,11 +130,11 @@ def _complex_logcumsumexp(input: Any, dim: int) -> Any:
 
     def add(sum: Any, x: Any) -> tuple[Any, Any]:
         is_less = lax.lt(lax.real(x), lax.real(sum))
-        smaller, larger = jnp.where(is_less, x, sum), jnp.where(is_less, sum, x)
+        smaller, larger = choose(is_less, x, sum), choose(is_less, sum, x)
         stable = larger + jnp.log1p(jnp.exp(smaller - larger))
         infinite = lax.eq(lax.real(smaller), lax.real(larger)) & jnp.isinf(lax.real(larger))
-        total = jnp.where(lax.real(larger) < 0, smaller, jnp.log(jnp.exp(smaller) + jnp.exp(larger)))
-        sum = jnp.where(infinite, total, stable)
+        total = choose(lax.real(larger) < 0, smaller, jnp.log(jnp.exp(smaller) + jnp.exp(larger)))
+        sum = choose(infinite, total, stable)
         return sum, sum
 
     terms = jnp.moveaxis(input, dim, 0)
@@ -155,7 +155,7 @@ def _cumulative_extrema(input: Any, dim: int, better: Any, kernel: str) -> Any:
         take = better(value_b, value_a)
         if kind(input) == "f":
             take = lax.ne(value_b, value_b) | (take & lax.eq(value_a, value_a))
-        return jnp.where(take, value_b, value_a), jnp.where(take, index_b, index_a)
+        return choose(take, value_b, value_a), choose(take, index_b, index_a)
 
     _, indices = lax.associative_scan(compose, (lax.stop_gradient(input), positions), axis=dim)
     return take_along(input, indices, dim), indices

@@ -12,6 +12,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, EXTREME, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
@@ -60,7 +61,7 @@ def evenly_shared(input: Any, reduce: Callable[..., Any], axes: Ints, keepdim: b
             is_extremum = is_extremum | (lax.ne(x, x) & lax.ne(out, out))
         count = jnp.sum(is_extremum, axes, keepdims=True, dtype=ct.dtype)
         # these differ, as PyTorch's formulas, if no element is the extremum because .data was written
-        return (jnp.where(is_extremum, ct / count, 0) if nans_equal else ct * is_extremum.astype(ct.dtype) / count,)
+        return (choose(is_extremum, ct / count, 0) if nans_equal else ct * is_extremum.astype(ct.dtype) / count,)
 
     if kind(input) != "f":
         return reduce(input, axes, keepdims=keepdim)

@@ -14,7 +14,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, total
-from fgrad.torch.ops.table.broadcasting import check_broadcast, inexact, sum_to
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose, inexact, sum_to
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
@@ -44,7 +44,7 @@ def power_norm(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
 
 def _zero_where_zero(test: Any, value: Any) -> Any:
     """A value, with 0 where ``test`` is zero."""
-    return jnp.where(lax.eq(test, lax.full_like(test, 0)), lax.full_like(value, 0), value)
+    return choose(lax.eq(test, lax.full_like(test, 0)), lax.full_like(value, 0), value)
 
 
 def norm_gradient(x: Any, norm: Any, order: float, axes: Any) -> Any:
@@ -140,7 +140,7 @@ def largest_difference(x: Any) -> Any:
     """The distance of order infinity from differences; each of several equal extremes has the whole gradient."""
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        return (jnp.where(jnp.abs(x) == out[..., None], jnp.sign(x) * ct[..., None], 0),)
+        return (choose(jnp.abs(x) == out[..., None], jnp.sign(x) * ct[..., None], 0),)
 
     return fgrad.define_rule(lambda x: jnp.max(jnp.abs(x), -1), vjp=pullback)(x)
 
@@ -272,7 +272,7 @@ def _renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Any:
     axis = wrap_dim(dim, input.ndim)
     norms = normed(input, p, tuple([i for i in range(input.ndim) if i != axis]), True)
     limit = lax.convert_element_type(maxnorm, norms.dtype)
-    return input * jnp.where(lax.gt(norms, limit + lax.full_like(norms, 0)), limit / (norms + 1e-7), 1)
+    return input * choose(lax.gt(norms, limit + lax.full_like(norms, 0)), limit / (norms + 1e-7), 1)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)

@@ -25,6 +25,7 @@ from fgrad.torch.ops.reductions import reductions
 from fgrad.torch.ops.reductions.extrema import evenly_shared, index_of_largest, take_along
 from fgrad.torch.ops.reductions.quickselect import quick_selected
 from fgrad.torch.ops.reductions.reductions import check_nonempty
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
@@ -155,7 +156,7 @@ def _median_index(x: Any, dim: int) -> Any:
     if kind(x) != "f":
         return middle
     missing = lax.ne(x, x)
-    return jnp.where(jnp.any(missing, dim, keepdims=True), index_of_largest(missing, dim, True), middle)
+    return choose(jnp.any(missing, dim, keepdims=True), index_of_largest(missing, dim, True), middle)
 
 
 def _nanmedian_index(x: Any, dim: int) -> Any:
@@ -261,7 +262,7 @@ def _mode_index(x: Any, dim: int) -> Any:
     before = jnp.concatenate(
         [lax.slice_in_dim(ranked, 0, 1, axis=dim), lax.slice_in_dim(ranked, 0, size - 1, axis=dim)], dim
     )
-    starts = lax.cummax(jnp.where(lax.ne(ranked, before), positions, 0), dim)
+    starts = lax.cummax(choose(lax.ne(ranked, before), positions, 0), dim)
     best = index_of_largest((positions - starts).astype(np.int32), dim, True)
     return take_along(order, best, dim)
 

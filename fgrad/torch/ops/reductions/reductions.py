@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.making import sizes_of
-from fgrad.torch.ops.table.broadcasting import inexact
+from fgrad.torch.ops.table.broadcasting import choose, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
@@ -142,7 +142,7 @@ def _nansum(input: Any, dim: Dims, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None and dtype.is_complex:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype.scalar_name}'")
     if kind(input) == "f":
-        input = jnp.where(lax.ne(input, input), 0, input)
+        input = choose(lax.ne(input, input), 0, input)
     return total(_summable(input, dtype), axes_of(dim, input.ndim), keepdim)
 
 
@@ -250,9 +250,9 @@ def _prod(input: Any, axes: Ints, keepdim: bool) -> Any:
         # as in PyTorch, the result divided by the element, unless one is zero
         ct, out = (lax.expand_dims(v, () if keepdim else axes) for v in (ct, out))
         zero = lax.eq(x, lax.full_like(x, 0))
-        divided = out / jnp.where(zero, 1, x)
+        divided = out / choose(zero, 1, x)
         any_zero = jnp.any(zero, axes, keepdims=True)
-        return (ct * jnp.where(any_zero, _products_of_others(x, axes), divided),)
+        return (ct * choose(any_zero, _products_of_others(x, axes), divided),)
 
     return fgrad.define_rule(lambda x: jnp.prod(x, axes, keepdims=keepdim), vjp=pullback)(input)
 
@@ -297,7 +297,7 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Any:
         if not x.size:
             return jnp.log(jnp.sum(lax.exp(x), axes, keepdims=keepdim))
         top = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axes, keepdims=True)
-        top = jnp.where(lax.abs(top) == np.inf, 0, top)
+        top = choose(lax.abs(top) == np.inf, 0, top)
         logarithms = jnp.log(jnp.sum(lax.exp(x - top), axes, keepdims=True)) + top
         return logarithms if keepdim else lax.squeeze(logarithms, axes)
 

@@ -10,7 +10,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.creation.copying import converted
 from fgrad.torch.ops.reductions.reductions import total
-from fgrad.torch.ops.table.broadcasting import in_float
+from fgrad.torch.ops.table.broadcasting import choose, in_float
 from fgrad.torch.ops.table.kinds import kind
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, composite, operation
@@ -77,8 +77,8 @@ def safe_weights(scores: Any, axis: int) -> Any:
     """The softmax, and zeros where every score is minus infinity."""
     highest = jnp.max(scores, axis, keepdims=True)
     none = highest == -jnp.inf
-    powers = jnp.exp(scores - jnp.where(none, 0, highest))
-    return powers / jnp.where(none, 1, powers.sum(axis, keepdims=True))
+    powers = jnp.exp(scores - choose(none, 0, highest))
+    return powers / choose(none, 1, powers.sum(axis, keepdims=True))
 
 
 @overload("safe_softmax", "SafeSoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0")

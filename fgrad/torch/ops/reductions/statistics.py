@@ -21,6 +21,7 @@ from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.examples import each_example
 from fgrad.torch.ops.linalg.products import matmul
 from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, reduced_count, static_dims, sum
+from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
@@ -55,7 +56,7 @@ def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
     """The cotangent of a variance's operand; ``ct`` has the reduced axes, with size 1."""
     _, freedom, center, deviations = _moments(x, dim, correction)
     if not freedom:
-        return ct * jnp.where(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
+        return ct * choose(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
     if x.dtype.kind == "c":
         deviations = lax.conj(deviations)
     return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
@@ -85,7 +86,7 @@ def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         # the gradient is 0 where the deviation is
         zero = lax.eq(out, lax.full_like(out, 0))
-        ct = jnp.where(zero, 0, ct / jnp.where(zero, 1, out * 2))
+        ct = choose(zero, 0, ct / choose(zero, 1, out * 2))
         return (_variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction),)
 
     def forward(x: Any) -> Any:

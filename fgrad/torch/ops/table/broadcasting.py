@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
-from fgrad.mutable.layout.geometry import mismatch
+from fgrad.mutable.layout.geometry import Ints, mismatch
 from fgrad.mutable.operation.operands import OperandType, promoted
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
 
@@ -51,7 +52,35 @@ def check_broadcast(*arrays: Any) -> None:
 def aligned(*arrays: Any) -> list[Any]:
     """The arrays broadcast to one shape."""
     check_broadcast(*arrays)
-    return jnp.broadcast_arrays(*arrays)
+    shape = jnp.broadcast_shapes(*[x.shape for x in arrays])
+    return [_spread(x, shape, x.dtype) for x in arrays]
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """``jnp.where`` without a function for each new shape, which JAX would trace: only the operations in it."""
+    dtype = jnp.result_type(x, y)
+    strong = [a.dtype for a in (x, y) if not _is_weak(a)]
+    if len(strong) < 2 and dtype not in strong:
+        return jnp.where(condition, x, y)  # which keeps a weak type
+    shape = jnp.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])
+    condition = _spread(condition, shape if np.ndim(condition) else (), np.dtype(np.bool_))
+    return lax.select_n(condition, _spread(y, shape, dtype), _spread(x, shape, dtype))
+
+
+def _is_weak(x: Any) -> bool:
+    return (isinstance(x, int | float | complex) and not isinstance(x, np.generic)) or getattr(x, "weak_type", False)
+
+
+def _spread(x: Any, shape: Ints, dtype: np.dtype) -> Any:
+    """An array, or a number, in a type and broadcast to a shape."""
+    if not isinstance(x, jax.Array):
+        x = np.asarray(x, dtype)[()]
+    elif x.dtype != dtype:
+        # as in NumPy, a number is true if it is not 0
+        x = lax.ne(x, lax.full_like(x, 0)) if dtype == np.bool_ else lax.convert_element_type(x, dtype)
+    if x.shape == shape:
+        return x
+    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
 
 
 def sum_to(ct: Any, shape: Sequence[int]) -> Any:
