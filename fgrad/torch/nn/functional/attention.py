@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from jax import numpy as jnp
+from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
@@ -31,6 +31,10 @@ def _flash_strides(operands: Any, shape: Ints) -> Ints | None:
     return None
 
 
+#: the axes of examples and heads, of both factors
+_BATCH = ((0, 1), (0, 1))
+
+
 @kernel(
     "ScaledDotProductFlashAttentionForCpuBackward0", strides=_flash_strides, outputs=("output",),
     saved=("query", "key", "value", "attn_mask"), always_saved=("query", "key", "value", "attn_mask", "output"),
@@ -42,13 +46,13 @@ def _scaled_dot_product_flash_attention_for_cpu(
 ) -> Any:  # fmt: skip
     if query.shape[1] != key.shape[1]:
         key, value = (jnp.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
-    scores = jnp.einsum("bhqd,bhkd->bhqk", query, key)
+    scores = lax.dot_general(query, key, (((3,), (3,)), _BATCH))
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
         scores = choose(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
     if attn_mask is not None:
         scores = scores + attn_mask.astype(scores.dtype)
-    return jnp.einsum("bhqk,bhkd->bhqd", safe_weights(scores, -1), value)
+    return lax.dot_general(safe_weights(scores, -1), value, (((3,), (2,)), _BATCH))
 
 
 _FLASH = operation_of(_scaled_dot_product_flash_attention_for_cpu)

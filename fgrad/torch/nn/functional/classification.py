@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jax import nn, numpy as jnp
+from jax import lax, nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.context.warning import warn
@@ -17,6 +17,7 @@ from fgrad.torch import ops
 from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.elementwise.arithmetic import SUBTRACTED_BOOLS, scaled_by, shifted_by
+from fgrad.torch.ops.indexing.coordinates import take_along
 from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -30,7 +31,7 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     counted = target != ignore_index
     index = jnp.expand_dims(choose(counted, target, 0), classes_axis)
     # the caller has checked the range of the classes
-    values = jnp.squeeze(jnp.take_along_axis(input, index, classes_axis, mode="promise_in_bounds"), classes_axis)
+    values = lax.squeeze(take_along(input, index, classes_axis), (classes_axis,))
     if weight is None:
         weights = counted.astype(input.dtype)
         losses = choose(counted, -values, 0)
@@ -39,8 +40,8 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
         losses = choose(counted, -weights * values, 0)
     if reduction == NONE:
         return losses, jnp.zeros((), input.dtype)
-    total = jnp.sum(weights)
-    return (jnp.sum(losses) / total if reduction == MEAN else jnp.sum(losses)), total
+    loss, total = reduced(losses, SUM), reduced(weights, SUM)
+    return (loss / total if reduction == MEAN else loss), total
 
 
 def _check_nll(input: Any, weight: Any) -> None:

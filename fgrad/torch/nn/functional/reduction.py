@@ -7,6 +7,7 @@ from jax import numpy as jnp
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.nn.reduction import legacy_reduction
+from fgrad.torch.ops.reductions.reductions import average, total
 
 NONE, MEAN, SUM = 0, 1, 2
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -29,7 +30,12 @@ def number(reduction: str) -> int:
 
 def reduced(values: Any, reduction: int) -> Any:
     """An array's mean or sum, or the array."""
-    return jnp.mean(values) if reduction == MEAN else jnp.sum(values) if reduction == SUM else values
+    if reduction == NONE:
+        return values
+    axes = tuple(range(values.ndim))
+    if not jnp.issubdtype(values.dtype, jnp.inexact):
+        return jnp.mean(values) if reduction == MEAN else jnp.sum(values)
+    return average(values, axes, False) if reduction == MEAN else total(values, axes)
 
 
 def reduced_tensor(values: Tensor, reduction: int) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax, numpy as jnp
+from jax import lax
 
 from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.tensor.tensor import Tensor
@@ -45,8 +45,21 @@ def _in_every_row(array: Any, index: Any, dim: int) -> bool:
 def read_along(array: Any, index: Any, dim: int) -> Any:
     """The elements at the coordinates of ``along``."""
     if _in_every_row(array, index, dim):
-        return jnp.take_along_axis(array, index, dim, mode="promise_in_bounds")
+        return take_along(array, index, dim)
     return read(array, along(index, dim))
+
+
+def take_along(array: Any, indices: Any, dim: int) -> Any:
+    """``jnp.take_along_axis`` for indices within bounds, in arrays of equal sizes along the other axes.
+
+    JAX traces a function of its own for each new shape.
+    """
+    if not array.ndim:
+        return array
+    rows = tuple([d for d in range(array.ndim) if d != dim])
+    where = lax.GatherDimensionNumbers((), (dim,), (dim,), rows, rows)
+    one = tuple([min(n, 1) for n in array.shape])
+    return lax.gather(array, lax.reshape(indices, (*indices.shape, 1)), where, one, mode="promise_in_bounds")
 
 
 def put_along(write: Callable[[Any, Coordinates, Any], Any], array: Any, index: Any, values: Any, dim: int) -> Any:

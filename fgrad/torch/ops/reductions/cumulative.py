@@ -13,7 +13,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.torch import return_types
-from fgrad.torch.ops.reductions.extrema import take_along
+from fgrad.torch.ops.indexing.coordinates import take_along
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.broadcasting import choose, common, inexact
 from fgrad.torch.ops.table.kinds import check_kinds, kind, single

@@ -11,6 +11,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
+from fgrad.torch.ops.indexing.coordinates import take_along
 from fgrad.torch.ops.reductions.reductions import Dims, axes_of, check_nonempty
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds, kind
@@ -18,11 +19,6 @@ from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, EXTREME, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import no_match, overload, types_of
 from fgrad.torch.ops.table.table import TABLE, Array, composite, operation
 from fgrad.torch.ops.views.views import wrap_dim
-
-
-def take_along(input: Any, indices: Any, dim: int) -> Any:
-    """The elements at indices along an axis, which are within bounds."""
-    return jnp.take_along_axis(input, indices, dim, mode="promise_in_bounds") if input.ndim else input
 
 
 def _arg_extremum(arg_extremum: Callable[..., Any], x: Any, axis: int | None, keepdims: bool) -> Any:

@@ -75,10 +75,11 @@ def _log_softmax(input: Array, dim: int) -> Any:
 
 def safe_weights(scores: Any, axis: int) -> Any:
     """The softmax, and zeros where every score is minus infinity."""
-    highest = jnp.max(scores, axis, keepdims=True)
+    axis %= scores.ndim
+    highest = lax.expand_dims(lax.reduce_max(scores, (axis,)), (axis,))
     none = highest == -jnp.inf
-    powers = jnp.exp(scores - choose(none, 0, highest))
-    return powers / choose(none, 1, powers.sum(axis, keepdims=True))
+    powers = lax.exp(scores - choose(none, 0, highest))
+    return powers / choose(none, 1, total(powers, (axis,), keepdims=True))
 
 
 @overload("safe_softmax", "SafeSoftmaxBackward0", backward_node="SoftmaxBackwardDataBackward0")
