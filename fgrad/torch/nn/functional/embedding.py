@@ -48,7 +48,8 @@ def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed
 
 
 def _rows(weight: Any, indices: Any) -> Any:
-    return jnp.take(weight, indices, axis=0, mode="clip")
+    where = lax.GatherDimensionNumbers((indices.ndim,), (0,), (0,))
+    return lax.gather(weight, lax.expand_dims(indices, (indices.ndim,)), where, (1, weight.shape[1]), mode="clip")
 
 
 def _frequencies(indices: Any, size: int) -> Any:
