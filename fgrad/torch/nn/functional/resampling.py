@@ -20,6 +20,7 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from fgrad.torch.ops.indexing.coordinates import take_known
 from fgrad.torch.ops.table.dispatch import CLOSED
 from fgrad.torch.ops.table.kernels import functional, kernel, single
 from fgrad.torch.ops.table.table import Array, operation_of
@@ -33,7 +34,7 @@ class Taps:
     weights: np.ndarray
 
     def resampled(self, array: Any, axis: int) -> Any:
-        taps = [jnp.take(array, self.indices[:, i], axis) for i in range(self.indices.shape[1])]
+        taps = [take_known(array, self.indices[:, i], axis) for i in range(self.indices.shape[1])]
         if len(taps) == 1:
             return taps[0]
         shape = [1] * array.ndim

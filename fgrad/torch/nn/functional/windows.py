@@ -17,6 +17,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.torch.ops.indexing.coordinates import take_along, take_known
 from fgrad.torch.ops.reductions.extrema import index_of_largest
 from fgrad.torch.ops.table.broadcasting import choose
 
@@ -59,7 +60,7 @@ class Table:
 
     def gather(self, image: Any, filling: Any) -> Any:
         """The elements of each window: axes (..., outputs, window) from images whose flattened axis is the last one."""
-        elements = jnp.take(image, self.flat_indices, axis=-1)
+        elements = take_known(image, self.flat_indices, -1)
         return elements if self.inside.all() else choose(self.inside, elements, filling)
 
     def largest(self, window: Any) -> Any:
@@ -127,7 +128,7 @@ class Strided:
 def picked(image: Any, indices: Any) -> Any:
     """The elements of flattened images at indices, in the indices' shape."""
     flat = lax.reshape(indices, (*image.shape[:-1], math.prod(indices.shape[image.ndim - 1 :])))
-    return lax.reshape(jnp.take_along_axis(image, flat, -1), indices.shape)
+    return lax.reshape(take_along(image, flat, image.ndim - 1), indices.shape)
 
 
 def largest_of(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:

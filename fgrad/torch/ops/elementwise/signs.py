@@ -22,7 +22,7 @@ def _direction(x: Any) -> Any:
     """The sign, 0 for NaN; for a complex number, the number of modulus 1 in its direction."""
     if kind(x) == "b":
         return x
-    return choose(jnp.isnan(x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
+    return choose(lax.ne(x, x), 0, lax.sign(x)) if kind(x) == "f" else lax.sign(x)
 
 
 def _abs_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:

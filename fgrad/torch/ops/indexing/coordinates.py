@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
+from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.tensor.tensor import Tensor
@@ -60,6 +60,21 @@ def take_along(array: Any, indices: Any, dim: int) -> Any:
     where = lax.GatherDimensionNumbers((), (dim,), (dim,), rows, rows)
     one = tuple([min(n, 1) for n in array.shape])
     return lax.gather(array, lax.reshape(indices, (*indices.shape, 1)), where, one, mode="promise_in_bounds")
+
+
+def take_known(array: Any, indices: np.ndarray, axis: int) -> Any:
+    """``jnp.take`` for indices whose numbers are known, without a function that JAX traces for each new shape."""
+    axis %= array.ndim
+    size = array.shape[axis]
+    indices = np.where(indices < 0, indices + size, indices)
+    if not size:
+        return jnp.take(array, indices, axis)
+    within = bool((indices >= 0).all() and (indices < size).all())
+    others = range(array.ndim - 1 + indices.ndim)
+    slices = tuple([d for d in others if not axis <= d < axis + indices.ndim])
+    where = lax.GatherDimensionNumbers(slices, (axis,), (axis,))
+    sizes = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
+    return lax.gather(array, indices[..., None], where, sizes, mode="promise_in_bounds" if within else "fill")
 
 
 def put_along(write: Callable[[Any, Coordinates, Any], Any], array: Any, index: Any, values: Any, dim: int) -> Any:

@@ -85,9 +85,13 @@ def _spread(x: Any, shape: Ints, dtype: np.dtype) -> Any:
 
 def sum_to(ct: Any, shape: Sequence[int]) -> Any:
     """The cotangent of an array of a shape from that of the array broadcast."""
-    ct = jnp.sum(ct, tuple(range(ct.ndim - len(shape))))
-    axes = tuple([i for i, n in enumerate(shape) if n == 1 != ct.shape[i]])
-    return jnp.sum(ct, axes, keepdims=True)
+    added = ct.ndim - len(shape)
+    axes = (*range(added), *[added + i for i, n in enumerate(shape) if n == 1 != ct.shape[added + i]])
+    if not axes:
+        return ct
+    # JAX sums half precision in single
+    summed = jnp.sum(ct, axes) if ct.dtype.itemsize <= 2 else lax.reduce_sum(ct, axes)
+    return lax.reshape(summed, shape)
 
 
 def derivative(
