@@ -271,7 +271,7 @@ def _staged(x: Any, inputs: Any, function: Any) -> Any:
 def _binary(name: str, function: Callable[..., Any], reflected: bool) -> None:
     through_jax = getattr(JaxTracer, name)
     # a template records JAX's own operator, which does not look for the template again
-    recorded = getattr(JaxTracer, f"__{function.__name__}__")
+    recorded = getattr(JaxTracer, f"__{function.__name__.strip('_')}__")
 
     is_power = function is operator.pow
     lookup, frame_of = _templates.get, sys._getframe
@@ -322,6 +322,9 @@ _PRIMITIVES: dict[Any, tuple[Callable[..., Any], str]] = {
     operator.ge: (lax.ge, "iuf"),
     operator.eq: (lax.eq, "biufc"),
     operator.ne: (lax.ne, "biufc"),
+    operator.and_: (lax.bitwise_and, "biu"),
+    operator.or_: (lax.bitwise_or, "biu"),
+    operator.xor: (lax.bitwise_xor, "biu"),
 }
 #: the kinds of the arrays in whose type a Python number is computed
 _KINDS_OF_NUMBERS = {int: "iufc", float: "fc"}
@@ -384,16 +387,22 @@ class _Typed:
         self.aval = aval
 
 
+_UNARY_PRIMITIVES: dict[Any, tuple[Callable[..., Any], str]] = {
+    operator.neg: (lax.neg, "iufc"),
+    operator.invert: (lax.bitwise_not, "biu"),
+}
+
+
 def _unary(name: str, function: Callable[..., Any]) -> None:
     through_jax = getattr(JaxTracer, name)
 
     def method(self: Tracer) -> Any:
         return apply(function, (self,), {}, sys._getframe(1))
 
-    negates = function is operator.neg
+    primitive, kinds = _UNARY_PRIMITIVES.get(function, (through_jax, ""))
 
     def function_of(x: Any) -> Any:
-        return lax.neg(x) if negates and _kind(x.dtype) in "iufc" else through_jax(x)
+        return primitive(x) if _kind(x.dtype) in kinds else through_jax(x)
 
     function = function_of
     method.__name__ = name
@@ -469,8 +478,9 @@ def _property(name: str) -> None:
 
 def install() -> None:
     """Give the tracer class its fast-lane operators, methods and properties."""
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow"):
-        function = getattr(operator, name)
+    # operator.__add__ and the like are named as the methods, also where operator.and_ is not
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow", "and", "or", "xor"):
+        function = getattr(operator, f"__{name}__")
         _binary(f"__{name}__", function, False)
         _binary(f"__r{name}__", function, True)
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):

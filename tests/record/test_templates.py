@@ -1,5 +1,6 @@
 """The fast lane: same values as JAX, one template per types and statics, open lane where it must."""
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -189,3 +190,24 @@ def test_methods_are_recorded_from_templates(name, monkeypatch):
     np.testing.assert_allclose(expected, jax.grad(f)(x), rtol=1e-5)
     monkeypatch.setattr(Recording, "process_primitive", None)
     np.testing.assert_array_equal(fgrad.grad(f)(x), expected)
+
+
+BITS = (np.array([True, False]), np.array([1, 2], np.int32), np.array([[1], [6]], np.uint8), np.int8(3), True, 5)
+
+
+@pytest.mark.parametrize("name", ["and_", "or_", "xor"])
+@pytest.mark.parametrize("other", BITS, ids=str)
+def test_operators_on_bits(name, other):
+    """Booleans and integers of every kind, either of them first."""
+
+    def outcome(jit, x, reflected):
+        def function(x):
+            same = x ^ (x ^ x)  # traced
+            return getattr(operator, name)(*((other, same) if reflected else (same, other)))
+
+        found = jit(function)(x)
+        return found.dtype, found.weak_type, found.tolist(), jit(lambda x: ~x)(x).tolist()
+
+    for x in BITS[:3]:
+        for reflected in (False, True):
+            assert outcome(fgrad.jit, x, reflected) == outcome(jax.jit, x, reflected)
