@@ -310,6 +310,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         sizes = tuple(size)
         number_of_elements(sizes)
         strides = contiguous_strides(sizes) if stride is None else tuple(stride)
+        if min(strides, default=0) < 0:
+            raise RuntimeError(f"set_: Negative strides are not supported at the moment, got strides: {list(strides)}")
+        if storage_offset < 0:
+            raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
         count = -(-storage_size(sizes, strides, storage_offset, self._type.dtype.itemsize) // storage.dtype.itemsize)
         if count > storage.count:
             storage.resize(count)
