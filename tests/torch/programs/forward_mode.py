@@ -64,3 +64,22 @@ with fwAD.dual_level():
     print(primal is w, primal.grad_fn.name(), tangent)
     primal, tangent = fwAD.unpack_dual(fwAD.make_dual(x, t))
     print(tangent is t, primal.grad_fn, fwAD.unpack_dual(primal).tangent)
+
+
+# a custom function's view of a dual tensor: a write to either reaches the tangents of both
+class Flat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(-1)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.view(-1)
+
+
+for written in (0, 1):
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2, 2), torch.arange(4.0).view(2, 2))
+        flat = Flat.apply(dual)
+        (dual, flat)[written].mul_(2)
+        print(fwAD.unpack_dual(dual).tangent, fwAD.unpack_dual(flat).tangent)
