@@ -80,3 +80,22 @@ def test_a_tensor_that_escaped_is_told_apart():
     torch.vmap(lambda x: kept.append(x * 2) or x)(torch.ones(2))
     with pytest.raises(RuntimeError, match="may have escaped from inside a function being vmapped"):
         (kept[0] + 1).item()
+
+
+@pytest.mark.parametrize("t", [torch, fgrad.torch], ids=["torch", "fgrad"])
+def test_an_example_is_a_view_and_not_detached_in_place(t):
+    x = t.arange(6.0).view(2, 3)
+    for function in (lambda a: a.detach_(), lambda a: (a * 2).detach_() * a):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            t.vmap(function)(x)
+    assert t.vmap(lambda a: t.ones(3).detach_() * a)(x).tolist() == x.tolist()
+    found = t.vmap(t.func.grad(lambda a: ((a * 2).detach_() * a).sum()))(x)
+    assert found.tolist() == (2 * x).tolist()
+
+
+def test_an_example_has_no_storage_to_be_set():
+    ours = fgrad.torch
+    x = ours.arange(6.0).view(2, 3)
+    for function in (lambda a: ours.zeros(3).set_(a), lambda a: a.set_(ours.ones(3)), lambda a: a.set_()):
+        with pytest.raises(NotImplementedError, match="no storage of its own"):
+            ours.vmap(function)(x)
