@@ -83,3 +83,23 @@ for written in (0, 1):
         flat = Flat.apply(dual)
         (dual, flat)[written].mul_(2)
         print(fwAD.unpack_dual(dual).tangent, fwAD.unpack_dual(flat).tangent)
+
+
+# a tangent that a write changes has a history, and so has that of a dual tensor that is a part of memory
+def differentiated(write):
+    u, w = torch.arange(6.0, requires_grad=True), torch.arange(1.0, 4.0, requires_grad=True)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(u.detach()[:3], u[3:] * 1)
+        written = dual.clone()
+        write(written, w)
+        (fwAD.unpack_dual(written * dual).tangent ** 2).sum().backward()
+    print(u.grad, w.grad)
+
+
+differentiated(lambda x, w: x.mul_(w))
+differentiated(lambda x, w: x.mul_(w).sin_())
+differentiated(lambda x, w: x[1:].mul_(w[1:]))
+differentiated(lambda x, w: x.div_(w).pow_(2))
+x = torch.arange(1.0, 7.0, requires_grad=True)
+(torch.func.jvp(lambda a: a * a, (x[:3],), (x[3:] * 1,))[1] ** 2).sum().backward()
+print(x.grad)
