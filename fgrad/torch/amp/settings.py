@@ -41,8 +41,8 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     if enabled is None:
         device_type, enabled = "cuda", _typed("set_autocast_enabled", "enabled", 1, device_type, bool)
     kind = _known_type("set_autocast_enabled", device_type)
-    enabled = _typed("set_autocast_enabled", "enabled", 2, enabled, bool)
-    _set(settings().casting(kind, enabled, settings().dtypes[kind]))
+    on = _typed("set_autocast_enabled", "enabled", 2, enabled, bool)
+    _set(settings().casting(kind, on, settings().dtypes[kind]))
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
