@@ -45,7 +45,7 @@ def state() -> dict[str, Any]:
         "tasks": running.tasks,
         "threads": watch.within(),
         "locked": watch.lock._is_owned(),  # type: ignore[attr-defined]
-        "autocast": (dict(settings.targets), dict(settings.dtypes), settings.nesting, settings.cache_enabled),
+        "autocast": (dict(settings().targets), dict(settings().dtypes), settings().nesting, settings().cache_enabled),
         "devices": tuple(devices._defaults.entered),
         "checkpoint": (checkpoints._settings.early_stop, checkpoints._settings.debug),
         "trace": current_trace(),
@@ -470,9 +470,9 @@ def is_delicate(place: Place) -> bool:
 
 
 def is_exposed(place: Place) -> bool:
-    """Whether it is the beginning of an ``__exit__`` that is written in Python, as ``torch.autocast``'s in PyTorch."""
+    """Whether it is the beginning of an ``__exit__`` that is written in Python."""
     code, at = place
-    return code.co_name == "__exit__" and at == -1 and code.co_filename.endswith(("autocast_mode.py", "/devices.py"))
+    return code.co_name == "__exit__" and at == -1 and code.co_filename.endswith("/devices.py")
 
 
 def told(place: Place) -> str:

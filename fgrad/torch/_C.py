@@ -93,7 +93,7 @@ def _will_engine_execute_node(node: Any) -> bool:
     if not running.tasks:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
     task = running.tasks[-1]
-    if task.captures and isinstance(node, AccumulateGrad):
+    if isinstance(node, AccumulateGrad) and node in (task.captures or ()):
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."

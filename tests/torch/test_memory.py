@@ -181,6 +181,10 @@ OVERFLOWS = {
     "storage": (lambda: torch.UntypedStorage(H), "tried to allocate 4611686018427387904 bytes"),
     "bincount": (lambda: torch.bincount(torch.tensor([B])), "tried to allocate 9007199254741000 bytes"),
     "histc": (lambda: torch.histc(torch.ones(3), bins=B), "tried to allocate 4503599627370500 bytes"),
+    "tensor_split": (lambda: torch.ones(2).tensor_split(H), "larger than the memory"),
+    "set_": (lambda: torch.ones(2).set_(torch.ones(2), 0, (-1,), (1,)), "numel: integer multiplication overflow"),
+    "set_ strides": (lambda: torch.ones(2).set_(torch.ones(2), 0, (2,), (-1,)), r"got strides: \[-1\]"),
+    "set_ offset": (lambda: torch.ones(2).set_(torch.ones(2), -1, (2,), (1,)), "invalid storage offset -1"),
     "negative": (lambda: torch.UntypedStorage(-1), "negative number: 18446744073709551615"),
 }
 

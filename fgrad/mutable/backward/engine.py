@@ -85,8 +85,8 @@ class GraphTask:
         self.notes: dict[Any, Any] = {}
 
     def runs(self, node: Node) -> bool:
-        """Whether a node gets its gradient in this backward."""
-        if node not in self.nodes:
+        """Whether a node gets its gradient in this backward; not its only root, which has begun it."""
+        if node not in self.nodes or (len(self.roots) == 1 and self.roots[0][0][0] is node):
             return False
         return self.needed is None or node in self.needed or node in (self.captures or ())
 

@@ -79,6 +79,8 @@ class Modes(threading.local):
     handled = False
     #: under ``torch.autocast``, calls a function with its arguments cast as its row says
     casting: Callable[..., Any] | None = None
+    #: the settings of ``torch.autocast``, once one was set
+    autocast: Any = None
     #: the value of ``handled`` before each mode entered without a block
     pushed: tuple[bool, ...] = ()
     #: how many open blocks set fields that ``Unusual`` watches, even if they set the defaults

@@ -319,12 +319,12 @@ class Recording:
     @staticmethod
     def of(plan: Planned, tracked: Sequence[int]) -> "Recording":
         """The recording of a plan if the operands at these positions require grad."""
-        node_class, pullback = _decided(plan, tracked)
+        node_class, pullback = _decided(plan, frozenset(tracked))
         saved = tuple([plan.named_operands[at] for at in pullback.inputs])
         return Recording(node_class, pullback, saved, _initializer(node_class))
 
 
-def _decided(plan: Planned, tracked: Sequence[int]) -> tuple[type[OperationNode], Pullback]:
+def _decided(plan: Planned, tracked: frozenset[int]) -> tuple[type[OperationNode], Pullback]:
     """The class of the node, and its pull-back."""
     node_class = plan.node_class
     if any(not plan.types[i].inexact for i in tracked) or (plan.into is not None and not plan.into.inexact):

@@ -110,8 +110,14 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
     if have is None:
         enter_tangent(tensor, with_layout_of(tangent, tensor), number)
         return
+    if modes.grad and (is_tracked(have) or is_tracked(tangent)):
+        innermost, modes.dual_level = modes.dual_level, number - 1
+        try:
+            have.copy_(tangent)  # recorded: it may be a part of a tangent that has a history
+        finally:
+            modes.dual_level = innermost
+        return
     have._write(tangent._value())
-    have._node, have._output_nr = tangent._node, tangent._output_nr
     for outer in range(number):
         base_tangent = tangent_of(tangent, outer)
         if base_tangent is not None:
@@ -131,7 +137,7 @@ def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     if capacity != math.prod(g.sizes):
         memory = zeros(tensor_type(g.dtype, (capacity,)))
         start, params = split_offset(memory._geometry_of(), g)
-        return view_of(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
+        return _view_of_tangent(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
     if tangent._geometry_of().strides == g.strides:
         return tangent
     result = new_tensor(tangent._value(), tangent._type, g.strides)
@@ -173,6 +179,10 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     check_pushed(plan)
     graph = plan.pushforward(varied).routine.graph
     operation, read = graph_operation_on_reads(graph, plan.operation.name, _node_name(plan, graph))
+    if modes.grad and any(is_tracked(x) for x in (*present, *tangents) if isinstance(x, Tensor)):
+        for i, x in enumerate(present):
+            if any(x is written for written in results):  # backward may need it, and its tangent, as they were
+                present[i], tangents[i] = x.clone(), tangents[i].clone() if tangents[i] is not None else None
     inputs = [*present, *[tangents[i] for i in varied]]
     pushed = apply(operation, [inputs[i] for i in read])
     for k, tangent in zip(plan.inexact, pushed, strict=True):

@@ -12,6 +12,7 @@ tensors made before it are captured by the differentiated function, and may not 
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -265,7 +266,7 @@ class MapIn(Crossing):
     """A batch that has become single examples."""
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        return [None if grads[0] is None else cross_out(grads[0], self.level)]
+        return [None if grads[0] is None else cross_back(grads[0], self.level)]
 
 
 class MapOut(Crossing):
@@ -291,17 +292,25 @@ class Sum(Crossing):
 
 def cross_in(tensor: Tensor, level: MapLevel) -> Tensor:
     """A tensor whose first axis is the batch, as a tensor of single examples."""
+    tensor = brought_in(tensor, level.number)
     type = tensor_type(tensor._type.dtype, tensor._type.shape[1:])
     return _crossed(tensor, new_tensor(value_in(tensor._value(), level), type), level, MapIn, cross_in, level.number)
 
 
 def cross_out(tensor: Tensor, level: MapLevel) -> Tensor:
-    """A tensor of single examples as the whole batch."""
+    """A tensor of single examples as the whole batch; it may be one from outside."""
     tensor = brought_in(tensor)
-    if tensor._level < level.number:
-        tensor = lift(tensor, level)
-    type = tensor_type(tensor._type.dtype, (level.size, *tensor._type.shape))
-    return _crossed(tensor, new_tensor(value_out(tensor._value(), level), type), level, MapOut, cross_out, None)
+    return _batch(lift(tensor, level) if tensor._level < level.number else tensor, level, cross_out)
+
+
+def cross_back(grad: Tensor, level: MapLevel) -> Tensor:
+    """The gradient of single examples as that of the batch: backward does not know the level that it was made in."""
+    return _batch(grad, level, cross_back)
+
+
+def _batch(examples: Tensor, level: MapLevel, cross: Callable[[Tensor, MapLevel], Tensor]) -> Tensor:
+    type = tensor_type(examples._type.dtype, (level.size, *examples._type.shape))
+    return _crossed(examples, new_tensor(value_out(examples._value(), level), type), level, MapOut, cross, None)
 
 
 def cross_sum(tensor: Tensor, level: MapLevel) -> Tensor:
@@ -349,11 +358,11 @@ def lifted(operands: Sequence[Any]) -> Sequence[Any]:
     return operands
 
 
-def brought_in(tensor: Tensor) -> Tensor:
-    """A tensor as seen at the innermost level."""
+def brought_in(tensor: Tensor, end: float = math.inf) -> Tensor:
+    """A tensor as seen at the innermost level, or at the innermost one with a number below ``end``."""
     if modes.grad and is_tracked(tensor):
         for level in modes.maps:
-            if tensor._level < level.number:
+            if tensor._level < level.number < end:
                 tensor = lift(tensor, level)
     return tensor
 

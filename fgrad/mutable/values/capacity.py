@@ -108,12 +108,12 @@ def number_of_elements(sizes: Ints) -> int:
     """How many elements there are.
 
     Raises:
-      RuntimeError: the number has more than 64 bits.
+      RuntimeError: the number has more than 64 bits, or a size is negative.
     """
     count = 1
     for n in sizes:
         count *= n
-        if count > LARGEST:
+        if n < 0 or count > LARGEST:
             raise RuntimeError("numel: integer multiplication overflow")
     return count
 

@@ -2,10 +2,12 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from attrs import evolve
 
+from fgrad.mutable.context.modes import ITSELF, Scope
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
@@ -13,20 +15,16 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch import cuda
 from fgrad.torch.amp.casting import settings
 from fgrad.torch.amp.settings import (
-    clear_autocast_cache,
     get_autocast_dtype,
     is_autocast_available as is_autocast_available,
     is_autocast_cache_enabled,
     is_autocast_enabled,
-    set_autocast_cache_enabled,
-    set_autocast_dtype,
-    set_autocast_enabled,
 )
 
 _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
 
 
-class autocast:
+class autocast(Scope):
     """A context, or decorator, in which each function runs in the dtype that suits it: see NOTE [Autocasting].
 
     Arguments:
@@ -42,6 +40,8 @@ class autocast:
 
     Source: `torch.autocast <https://docs.pytorch.org/docs/2.13/amp.html#torch.autocast>`_.
     """
+
+    as_value = ITSELF
 
     def __init__(
         self, device_type: str, dtype: Dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
@@ -72,35 +72,17 @@ class autocast:
             f"{name} Autocast only supports dtypes of {', '.join(map(str, _SUPPORTED))} currently."
         )
 
-    def __enter__(self) -> Self:
-        self.prev_cache_enabled: bool = is_autocast_cache_enabled()
-        self.prev: bool = is_autocast_enabled(self.device)
-        self.prev_fastdtype: dtypes.dtype = get_autocast_dtype(self.device)
-        self._nesting = settings.nesting
-        try:
-            set_autocast_enabled(self.device, self._enabled)
-            set_autocast_dtype(self.device, self.fast_dtype)
-            set_autocast_cache_enabled(self._cache_enabled)
-            settings.nesting = self._nesting + 1
-        except BaseException:
-            self._leave()
-            raise
-        return self
+    def values(self) -> dict[str, Any]:
+        current = settings()
+        cache: dict[Any, Any] = current.cache if current.nesting else {}
+        changed = current.casting(self.device, self._enabled, self.fast_dtype)
+        changed = evolve(changed, cache_enabled=self._cache_enabled, nesting=current.nesting + 1, cache=cache)
+        return changed.modes()
 
-    def _leave(self) -> None:
-        set_autocast_enabled(self.device, self.prev)
-        set_autocast_dtype(self.device, self.prev_fastdtype)
-        set_autocast_cache_enabled(self.prev_cache_enabled)
-        settings.nesting = self._nesting
-        if not settings.nesting:
-            clear_autocast_cache()
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
+    def end(self, before: dict[str, Any]) -> Callable[[], Any]:
+        current = settings()
+        restored = current if current.nesting else evolve(current, cache={})
+        return super().end(before | {"autocast": restored})
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

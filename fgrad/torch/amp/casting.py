@@ -9,9 +9,10 @@ calls are cast on their own.  ``out=`` and in-place calls are never cast.
 The cast of a parameter is cached until the outermost context ends, so that a parameter used twice is cast once.
 """
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from attrs import evolve, field, frozen
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import watch
@@ -28,37 +29,43 @@ DEVICES = {
 }
 
 
-class Settings(threading.local):
-    """The settings of a thread."""
+@frozen
+class Settings:
+    """The settings of a thread; a new record for each change, so that a block restores all in one piece."""
 
-    def __init__(self) -> None:
-        self.dtypes: dict[str, dtypes.dtype] = dict(DEVICES)
-        #: the device types whose tensors are cast, and their dtypes
-        self.targets: dict[str, Dtype] = {}
-        self.cache_enabled = True
-        self.nesting = 0
-        #: by the id of a parameter: the parameter and its cast
-        self.cache: dict[int, tuple[Tensor, Tensor]] = {}
+    dtypes: Mapping[str, Dtype] = DEVICES
+    #: the device types whose tensors are cast, and their dtypes
+    targets: Mapping[str, Dtype] = field(factory=dict)
+    cache_enabled: bool = True
+    #: how many contexts are open
+    nesting: int = 0
+    #: by the id of a parameter: the parameter and its cast
+    cache: dict[int, tuple[Tensor, Tensor]] = field(factory=dict)
 
-    def set(self, device: str, enabled: bool, dtype: Dtype) -> None:
-        """Set whether tensors of a device type are cast, and to which dtype."""
-        if enabled:
-            watch.enter()
-        # a new dict, because calls save and restore the old one
+    def casting(self, device: str, enabled: bool, dtype: Dtype) -> "Settings":
+        """The settings by which tensors of a device type are cast to a dtype, or not."""
         targets = {key: value for key, value in self.targets.items() if key != device}
         if enabled:
             targets[device] = dtype
-        self.dtypes[device] = dtype
-        self.targets, modes.casting = targets, run if targets else None
+        return evolve(self, dtypes={**self.dtypes, device: dtype}, targets=targets)
+
+    def modes(self) -> dict[str, Any]:
+        """The modes of a thread that has these settings."""
+        if self.targets:
+            watch.enter()
+        return {"autocast": self, "casting": run if self.targets else None}
 
 
-settings: Settings = Settings()
+def settings() -> Settings:
+    """The settings of this thread."""
+    found: Settings | None = modes.autocast
+    return Settings() if found is None else found
 
 
 def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function with its arguments cast as its row says."""
-    targets = settings.targets
-    if not targets or kwargs.get("out") is not None:
+    targets = settings().targets
+    if kwargs.get("out") is not None:
         return function(*args, **kwargs)
     if autocast == "promote":
         cast = _to_float if _widest((*args, *kwargs.values()), targets) is dtypes.float32 else _lower
@@ -68,25 +75,30 @@ def run(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], k
         cast = _to_float
     else:
         return function(*args, **kwargs)
-    args = [_each(cast, x) for x in args]
-    kwargs = {key: _each(cast, x) for key, x in kwargs.items()}
+    args = [_each(cast, x, targets) for x in args]
+    kwargs = {key: _each(cast, x, targets) for key, x in kwargs.items()}
     try:
-        settings.targets = {}
+        modes.casting = _inside
         return function(*args, **kwargs)
     finally:
-        settings.targets = targets
+        modes.casting = run
 
 
-def _each(cast: Callable[[Tensor, Dtype], Tensor], x: Any) -> Any:
+def _inside(autocast: Autocast, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function within one whose arguments were cast: autocast is off there."""
+    return function(*args, **kwargs)
+
+
+def _each(cast: Callable[[Tensor, Dtype], Tensor], x: Any, targets: Mapping[str, Dtype]) -> Any:
     """An argument with its tensors cast."""
     if isinstance(x, Tensor):
         dtype = x._type.dtype
         if not dtype.is_floating_point or dtype is dtypes.float64:
             return x
-        target = settings.targets.get(x.device.type)
+        target = targets.get(x.device.type)
         return x if target is None else cast(x, target)
     if isinstance(x, list | tuple) and any(isinstance(each, Tensor) for each in x):
-        return [_each(cast, each) for each in x]
+        return [_each(cast, each, targets) for each in x]
     return x
 
 
@@ -104,7 +116,7 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
         x._type.dtype is dtypes.float32
         and x._requires_grad
         and x._node is None
-        and settings.cache_enabled
+        and settings().cache_enabled
         and modes.grad
         and is_tracked(x)
         and not x._is_view()
@@ -112,13 +124,14 @@ def _lower(x: Tensor, target: Dtype) -> Tensor:
     )
     if not keep:
         return _converted(x, target)
-    cached = settings.cache.get(id(x))
+    cache = settings().cache
+    cached = cache.get(id(x))
     if cached is None:
-        cached = settings.cache[id(x)] = x, _converted(x, target)
+        cached = cache[id(x)] = x, _converted(x, target)
     return cached[1]
 
 
-def _widest(values: Sequence[Any], targets: dict[str, Dtype]) -> Dtype | None:
+def _widest(values: Sequence[Any], targets: Mapping[str, Dtype]) -> Dtype | None:
     """The widest dtype of the tensors and the context; None for the context's."""
     widest: Dtype | None = None
     for x in values:

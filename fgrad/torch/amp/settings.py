@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from attrs import evolve
+
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.types.devices import device
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.amp.casting import DEVICES, settings
+from fgrad.torch.amp.casting import DEVICES, Settings, settings
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -30,7 +33,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     torch.is_autocast_enabled("cpu")
     True
     """
-    return _known_type("is_autocast_enabled", device_type) in settings.targets
+    return _known_type("is_autocast_enabled", device_type) in settings().targets
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -38,7 +41,8 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     if enabled is None:
         device_type, enabled = "cuda", _typed("set_autocast_enabled", "enabled", 1, device_type, bool)
     kind = _known_type("set_autocast_enabled", device_type)
-    settings.set(kind, _typed("set_autocast_enabled", "enabled", 2, enabled, bool), settings.dtypes[kind])
+    on = _typed("set_autocast_enabled", "enabled", 2, enabled, bool)
+    _set(settings().casting(kind, on, settings().dtypes[kind]))
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
@@ -51,40 +55,42 @@ def get_autocast_dtype(device_type: str) -> Dtype:
     kind = device(_typed("get_autocast_dtype", "device_type", 1, device_type, str)).type
     if kind not in DEVICES:
         raise RuntimeError("unsupported scalarType")
-    return settings.dtypes[kind]
+    return settings().dtypes[kind]
 
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     """Set the autocast dtype of a device type."""
     kind = _known_type("set_autocast_dtype", device_type)
-    settings.set(kind, kind in settings.targets, _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype))
+    dtype = _typed("set_autocast_dtype", "dtype", 2, dtype, Dtype)
+    _set(settings().casting(kind, kind in settings().targets, dtype))
 
 
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are cached."""
-    return settings.cache_enabled
+    return settings().cache_enabled
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set whether casts of parameters are cached."""
-    settings.cache_enabled = _typed("set_autocast_cache_enabled", "enabled", 1, enabled, bool)
+    enabled = _typed("set_autocast_cache_enabled", "enabled", 1, enabled, bool)
+    _set(evolve(settings(), cache_enabled=enabled))
 
 
 def clear_autocast_cache() -> None:
     """Clear the cached casts of parameters, as at the end of the outermost context."""
-    settings.cache.clear()
+    settings().cache.clear()
 
 
 def autocast_increment_nesting() -> int:
     """Increment the number of contexts in this thread; returns it."""
-    settings.nesting += 1
-    return settings.nesting
+    _set(evolve(settings(), nesting=settings().nesting + 1))
+    return settings().nesting
 
 
 def autocast_decrement_nesting() -> int:
     """Decrement the number of contexts in this thread; returns it."""
-    settings.nesting -= 1
-    return settings.nesting
+    _set(evolve(settings(), nesting=settings().nesting - 1))
+    return settings().nesting
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -121,6 +127,10 @@ def set_autocast_gpu_dtype(dtype: Dtype) -> None:
     """``set_autocast_dtype("cuda", dtype)``; deprecated."""
     _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
+
+
+def _set(new: Settings) -> None:
+    vars(modes).update(new.modes())
 
 
 def _deprecated(old: str, new: str) -> None:

@@ -389,8 +389,9 @@ class _Call:
 
     def _view_of(self, base: Tensor, parent: Tensor, geometry: Any) -> ViewOf:
         """The view relation of an output."""
-        name, version = self.cls.__name__, parent._counter.value
-        return ViewOf(base, "custom", version, name, self.ctx._source, None, geometry, parent._view)
+        name, version, shown = self.cls.__name__, parent._counter.value, parent._view
+        dual = None if shown is None or modes.transforms else shown.dual
+        return ViewOf(base, "custom", version, name, self.ctx._source, dual, geometry, shown)
 
     def _save(self) -> None:
         ctx = self.ctx

@@ -36,7 +36,7 @@ import numpy as np
 from jax import jit, numpy as jnp
 
 from fgrad.graph.graph import Graph, evaluate
-from fgrad.jaxcore import checks_each_primitive, copied, is_array, with_x64
+from fgrad.jaxcore import checks_each_primitive, copied, is_array, restoring_trace, with_x64
 from fgrad.mutable.values.capacity import check_room, room
 from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.torch.compiler.placement import HERE, Placement
@@ -200,7 +200,7 @@ class _Compiled:
         """
         key = _settings(), *map(type, others)
         cached = self._needs.get(key)
-        need = self.call(self._need, written, others) if cached is None else cached
+        need = self.call(restoring_trace, self._need, written, others) if cached is None else cached
         if need > _SMALL and need > room(self._accelerator):
             jax.block_until_ready(written)
             check_room(need, room(self._accelerator))

@@ -295,7 +295,8 @@ def _without_history(result: Tensor, tensor: Tensor, how: str) -> Tensor:
 def detach_(self: Tensor) -> Tensor:
     """Cut this tensor from the graph that made it, and make it a leaf."""
     check_captured(self, "detach")
-    if self._view is not None:
+    # an example that vmap maps is a view, of its batch
+    if self._view is not None or (_mapping() and _mapped(self)):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
             "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "

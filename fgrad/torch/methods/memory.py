@@ -289,6 +289,8 @@ SetNode.__name__ = "NotImplemented"
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor a view of another storage, or of another tensor's."""
     check_captured(self, "set")
+    if modes.maps and any(x.__class__ is Batched for x in (self._value(), _held_by(source))):
+        raise NotImplementedError("set_: inside vmap an example has no storage of its own. Make a new tensor instead.")
     check_inference(self)
     if source is None:
         check_inplace(self, True)
@@ -310,12 +312,21 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         sizes = tuple(size)
         number_of_elements(sizes)
         strides = contiguous_strides(sizes) if stride is None else tuple(stride)
+        if min(strides, default=0) < 0:
+            raise RuntimeError(f"set_: Negative strides are not supported at the moment, got strides: {list(strides)}")
+        if storage_offset < 0:
+            raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
         count = -(-storage_size(sizes, strides, storage_offset, self._type.dtype.itemsize) // storage.dtype.itemsize)
         if count > storage.count:
             storage.resize(count)
         geometry = Geometry(sizes, strides, storage_offset, self._type.dtype)
     others = () if other is None else (other,)
     return _looking_at(self, storage, tensor_type(geometry.dtype, geometry.sizes), geometry, others)
+
+
+def _held_by(source: Any) -> Any:
+    """The array behind a tensor, or a storage."""
+    return source._value() if isinstance(source, Tensor) else getattr(getattr(source, "_cell", None), "array", None)
 
 
 def _looking_at(

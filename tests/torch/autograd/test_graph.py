@@ -120,6 +120,19 @@ def _will_run(torch: Any, differentiate: Callable[..., Any]) -> list[Any]:
     return seen
 
 
+def _will_run_nodes(torch: Any, differentiate: Callable[..., Any]) -> list[Any]:
+    """Of two leaves, a root that may be the only one, one beside it and a node that is not reached."""
+    w, x = (torch.ones(1, requires_grad=True) for _ in range(2))
+    y = x * 2
+    z, q, unreached = y * 3, w * y, w * 7
+    nodes = [torch.autograd.graph.get_gradient_edge(leaf).node for leaf in (w, x)]
+    nodes += [t.grad_fn for t in (y, z, q, unreached)]
+    seen: list[Any] = []
+    y.register_hook(lambda grad: seen.extend(outcome(torch._C._will_engine_execute_node, n).text for n in nodes))
+    differentiate(torch.autograd, w, x, y, z, q)
+    return seen
+
+
 def _preserved(torch: Any) -> list[int]:
     x, y = torch.ones(2), torch.ones(2)
     with torch.autograd._unsafe_preserve_version_counter((x, y)):
@@ -240,6 +253,14 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "whether a leaf's node will run, backward": lambda torch: _will_run(torch, lambda y, x: y.backward()),
     "whether a leaf's node will run, inputs": lambda torch: _will_run(torch, lambda y, x: y.backward(inputs=[x])),
     "whether a leaf's node will run, grad": lambda torch: _will_run(torch, torch.autograd.grad),
+    "which nodes will run, one root": lambda torch: _will_run_nodes(torch, lambda a, w, x, y, z, q: z.backward()),
+    "which nodes will run, two": lambda torch: _will_run_nodes(torch, lambda a, w, x, y, z, q: a.backward([z, q])),
+    "which nodes will run, twice": lambda torch: _will_run_nodes(torch, lambda a, w, x, y, z, q: a.backward([z, z])),
+    "which nodes will run, inputs": lambda torch: _will_run_nodes(
+        torch, lambda a, w, x, y, z, q: z.backward(inputs=[x])
+    ),
+    "which nodes will run, grad": lambda torch: _will_run_nodes(torch, lambda a, w, x, y, z, q: a.grad(z, x)),
+    "which nodes will run, no leaf": lambda torch: _will_run_nodes(torch, lambda a, w, x, y, z, q: a.grad([z, q], y)),
     "inputs by name, grad": lambda torch: _inputs_by_name(torch, torch.autograd.grad),
     "inputs by name, backward": lambda torch: _inputs_by_name(torch, lambda out, named: out.backward(inputs=named)),
     "versions kept": _preserved,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fgrad.torch as torch
+from fgrad.jaxcore import current_trace, is_evaluating, set_trace
 from fgrad.torch.compiler import execution
 from tests.torch.compiler.test_compile import programs
 from tests.torch.compiler.test_steady import X, begun, is_steady
@@ -235,6 +236,22 @@ def test_signals_at_any_time_leave_a_step_made_or_not():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+
+
+def test_an_interrupt_while_jax_traces_leaves_no_trace_behind(monkeypatch):
+    def interrupted(self, written, others):
+        left: list = []
+        jax.make_jaxpr(lambda: left.append(current_trace()))()
+        set_trace(left[0]).__enter__()  # as JAX's own context leaves it, if a signal arrives as it exits
+        raise KeyboardInterrupt
+
+    step = torch.compile(lambda x: (x * x).sum())
+    with monkeypatch.context() as patched:
+        patched.setattr(execution._Compiled, "_need", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step(torch.ones(3))
+    assert is_evaluating(current_trace())
+    assert step(torch.ones(3)).item() == 3
 
 
 def test_an_interrupt_in_the_first_call_waits_for_it(monkeypatch):

@@ -80,3 +80,52 @@ def test_a_tensor_that_escaped_is_told_apart():
     torch.vmap(lambda x: kept.append(x * 2) or x)(torch.ones(2))
     with pytest.raises(RuntimeError, match="may have escaped from inside a function being vmapped"):
         (kept[0] + 1).item()
+
+
+@pytest.mark.parametrize("t", [torch, fgrad.torch], ids=["torch", "fgrad"])
+def test_an_example_is_a_view_and_not_detached_in_place(t):
+    x = t.arange(6.0).view(2, 3)
+    for function in (lambda a: a.detach_(), lambda a: (a * 2).detach_() * a):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            t.vmap(function)(x)
+    assert t.vmap(lambda a: t.ones(3).detach_() * a)(x).tolist() == x.tolist()
+    found = t.vmap(t.func.grad(lambda a: ((a * 2).detach_() * a).sum()))(x)
+    assert found.tolist() == (2 * x).tolist()
+
+
+def test_an_example_has_no_storage_to_be_set():
+    ours = fgrad.torch
+    x = ours.arange(6.0).view(2, 3)
+    for function in (lambda a: ours.zeros(3).set_(a), lambda a: a.set_(ours.ones(3)), lambda a: a.set_()):
+        with pytest.raises(NotImplementedError, match="no storage of its own"):
+            ours.vmap(function)(x)
+
+
+def _higher(t, function, of):
+    """The sums of squares of the first three gradients of a mapped function in two tensors."""
+    tensors, found = [t.tensor(a, requires_grad=True) for a in of], []
+    grads = t.autograd.grad(function(t, *tensors).sin().sum(), tensors, create_graph=True, allow_unused=True)
+    for _ in range(3):
+        found.append([None if g is None else g.square().sum().item() for g in grads])
+        loss = sum(g.square().sum() for g in grads if g is not None)
+        grads = t.autograd.grad(loss, tensors, create_graph=True, allow_unused=True)
+    return found
+
+
+MAPPED = {
+    "an example": lambda t, x, w: t.vmap(lambda a: (a * w).sin().sum())(x),
+    "no example": lambda t, x, w: t.vmap(lambda a: w.sum() * w)(x),
+    "a gradient": lambda t, x, w: t.func.grad(lambda b: t.vmap(lambda a: (a * w).sin().sum())(b).sum())(x),
+    "gradients": lambda t, x, w: t.vmap(t.func.grad(lambda a: (a * w).sin().sum()))(x),
+    "maps in a map": lambda t, x, w: t.vmap(lambda a: t.vmap(lambda b: b.sin() * a.sum())(w))(x),
+    "an axis of one of them": lambda t, x, w: t.vmap(t.vmap(t.mul, in_dims=(None, 0)), in_dims=(0, None))(x, w),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_gradients_of_gradients_through_a_map(name):
+    of = np.linspace(-1, 1, 6).reshape(3, 2), np.linspace(0.5, 1, 2)
+    expected, found = (_higher(t, MAPPED[name], of) for t in (torch, fgrad.torch))
+    for row, wanted in zip(found, expected, strict=True):
+        for a, b in zip(row, wanted, strict=True):
+            np.testing.assert_allclose(a or 0.0, b or 0.0, rtol=1e-6, atol=1e-12)

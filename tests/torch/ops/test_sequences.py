@@ -135,3 +135,33 @@ def test_other_makers(name: str):
     agree(Case(name, lambda t: t.as_tensor(DATA[name](t))), torch)
     agree(Case(name, lambda t: t.zeros(1).new_tensor(DATA[name](t))), torch)
     agree(Case(name, lambda t: t.FloatTensor(DATA[name](t))), torch)
+
+
+#: what else a sequence may hold as an index: then each item is the index of an axis
+ITEMS: dict[str, Callable[[Any], list[Any]]] = {
+    "numbers": lambda t: [1, 0],
+    "tensors": lambda t: [t.tensor(1), t.tensor(0)],
+    "tensor and number": lambda t: [t.tensor(1), 0],
+    "slice": lambda t: [slice(0, 1), 0],
+    "None": lambda t: [None, 1],
+    "ellipsis": lambda t: [..., 1],
+    "lists": lambda t: [[1, 0], [0, 1]],
+    "deque": lambda t: [deque([1]), 0],
+    "range": lambda t: [range(1), 0],
+    "array": lambda t: [np.array([1]), 0],
+    "many": lambda t: [[0]] * 40,
+    "nothing": lambda t: [],
+}
+KINDS: tuple[Callable[[list[Any]], Any], ...] = (list, tuple, deque, UserList, lambda items: Row(*items))
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_items_of_an_index(name: str):
+    def written(t: Any, kind: Any) -> Any:
+        x = t.arange(24).view(2, 3, 4)
+        x[kind(ITEMS[name](t))] = -1
+        return x
+
+    for kind in KINDS:
+        agree(Case(name, lambda t, kind=kind: t.arange(24).view(2, 3, 4)[kind(ITEMS[name](t))]), torch)
+        agree(Case(name, lambda t, kind=kind: written(t, kind)), torch)

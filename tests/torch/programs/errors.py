@@ -113,3 +113,6 @@ print(o.grad_fn._saved_result is o)
 for switch in (torch.set_grad_enabled, torch.autograd.set_detect_anomaly, torch.autograd.set_multithreading_enabled):
     E(lambda: switch(None))
 print(torch.is_grad_enabled())
+weights = torch.ones(2, dtype=torch.float64)
+bag = torch.nn.functional.embedding_bag
+E(lambda: bag(torch.tensor([0, 1]), torch.ones(3, 2), torch.tensor([0]), per_sample_weights=weights, mode="sum"))

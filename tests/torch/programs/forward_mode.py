@@ -64,3 +64,42 @@ with fwAD.dual_level():
     print(primal is w, primal.grad_fn.name(), tangent)
     primal, tangent = fwAD.unpack_dual(fwAD.make_dual(x, t))
     print(tangent is t, primal.grad_fn, fwAD.unpack_dual(primal).tangent)
+
+
+# a custom function's view of a dual tensor: a write to either reaches the tangents of both
+class Flat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(-1)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.view(-1)
+
+
+for written in (0, 1):
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2, 2), torch.arange(4.0).view(2, 2))
+        flat = Flat.apply(dual)
+        (dual, flat)[written].mul_(2)
+        print(fwAD.unpack_dual(dual).tangent, fwAD.unpack_dual(flat).tangent)
+
+
+# a tangent that a write changes has a history, and so has that of a dual tensor that is a part of memory
+def differentiated(write):
+    u, w = torch.arange(6.0, requires_grad=True), torch.arange(1.0, 4.0, requires_grad=True)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(u.detach()[:3], u[3:] * 1)
+        written = dual.clone()
+        write(written, w)
+        (fwAD.unpack_dual(written * dual).tangent ** 2).sum().backward()
+    print(u.grad, w.grad)
+
+
+differentiated(lambda x, w: x.mul_(w))
+differentiated(lambda x, w: x.mul_(w).sin_())
+differentiated(lambda x, w: x[1:].mul_(w[1:]))
+differentiated(lambda x, w: x.div_(w).pow_(2))
+x = torch.arange(1.0, 7.0, requires_grad=True)
+(torch.func.jvp(lambda a: a * a, (x[:3],), (x[3:] * 1,))[1] ** 2).sum().backward()
+print(x.grad)

@@ -166,6 +166,21 @@ def test_whole_modules(writer, reader, zipped):
 
 @sides
 @formats
+@pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
+@pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
+def test_whole_recurrent_layers(writer, reader, zipped, name):
+    layer = getattr(writer.nn, name)(2, 3, num_layers=2, bidirectional=True)
+    found = through(writer, reader, layer, zipped, weights_only=False)
+    for module, lib in ((layer, writer), (found, reader)):
+        with lib.no_grad():
+            module.weight_hh_l1.fill_(0.5)
+    x = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 2, 2)
+    ours, theirs = (side(lib.tensor(x))[0].detach().numpy() for side, lib in ((layer, writer), (found, reader)))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@sides
+@formats
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "LBFGS"])
 def test_optimisers_continue(writer, reader, zipped, name):
     def step(side, optimizer, w):

@@ -341,6 +341,12 @@ def embedding_bag(
         raise NotImplementedError(_SPARSE.format("embedding_bag"))
     _check_type(input, "indices", 1, "embedding_bag", _INDEX_TYPES)
     _check_type(weight, "weight", 1, "embedding_bag", (float16, bfloat16, float32, float64))
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {weight.type()} does not equal {per_sample_weights.type()} (while "
+            "checking arguments for embedding_bag)"
+        )
     rows = weight.size(0)
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise RuntimeError(

@@ -25,6 +25,10 @@ __getattr__, __dir__ = deferred(
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
+#: attributes of PyTorch's layers that are computed here
+_COMPUTED = ("_flat_weights_names", "_flat_weights")
+
+
 class RNNBase(Module):
     """The weights and checks that recurrent layers have in common.
 
@@ -99,6 +103,13 @@ class RNNBase(Module):
     def all_weights(self) -> list[list[Any]]:
         """The weights of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes as PyTorch's layer has them, so that it can read a saved one."""
+        return {**self.__dict__, **{name: getattr(self, name) for name in _COMPUTED}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name not in _COMPUTED})
 
     @property
     def _flat_weights_names(self) -> list[str]:

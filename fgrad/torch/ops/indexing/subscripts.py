@@ -26,8 +26,8 @@ from fgrad.torch.ops.table.dispatch import UNLISTED, as_method
 from fgrad.torch.ops.table.numbers import check_number, plain_number
 from fgrad.torch.ops.views.views import _select, alias_of, expand, slice_axis, unsqueeze, view_sizes
 
-#: a list of this length or more is never taken as a tuple
-_LONG_LIST = 32
+#: a sequence of this length or more is never taken as a tuple
+_LONG_SEQUENCE = 32
 _NO_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
     "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
@@ -37,17 +37,19 @@ _ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Va
 
 
 def _items(index: Any) -> list[Any]:
-    """The items of an index; a short list that holds not only numbers counts as a tuple."""
+    """The items of an index; a short sequence that holds not only numbers counts as a tuple."""
     if isinstance(index, tuple):
         return list(index)
-    if isinstance(index, list | str) and len(index) < _LONG_LIST and any(map(_is_item, index)):
+    if isinstance(index, int | slice | Tensor | np.ndarray) or not is_sequence(index):
+        return [index]
+    if len(index) < _LONG_SEQUENCE and any(map(_is_item, index)):
         warn(_NO_TUPLE, UserWarning)
         return list(index)
     return [index]
 
 
 def _is_item(x: Any) -> bool:
-    return x is None or x is Ellipsis or isinstance(x, Tensor | slice | list | tuple | range | str | np.ndarray)
+    return x is None or x is Ellipsis or isinstance(x, Tensor | slice) or is_sequence(x)
 
 
 def _integer(x: Any) -> bool:

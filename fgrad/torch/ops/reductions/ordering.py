@@ -30,7 +30,7 @@ from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Integer, composite
 from fgrad.torch.ops.views.axes import transpose
 from fgrad.torch.ops.views.inplace_views import squeeze_, transpose_, unsqueeze_
 from fgrad.torch.ops.views.views import flatten, unsqueeze, wrap_dim
@@ -224,13 +224,7 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> An
 
 
 @overload("kthvalue", "KthvalueBackward0", outputs=_KEPT)
-def _kthvalue(input: Array, k: int, dim: int, keepdim: bool) -> Any:
-    axis = wrap_dim(dim, input.ndim)
-    if input.ndim and not input.shape[axis]:
-        raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
-    if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-
+def _kthvalue(input: Array, k: Integer, dim: int, keepdim: bool) -> Any:
     def index_of(x: Any, axis: int) -> Any:
         return jnp.expand_dims(jnp.apply_along_axis(quick_selected, axis, x, k - 1), axis)
 
@@ -250,7 +244,13 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
     Source: `torch.kthvalue <https://docs.pytorch.org/docs/stable/generated/torch.kthvalue.html>`_.
     """
-    return return_types.kthvalue(apply(_kthvalue.operation, (input,), (int(k), dim, keepdim)))
+    shape, k = input._type.shape, int(k)
+    axis = wrap_dim(dim, len(shape))
+    if shape and not shape[axis]:
+        raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
+    if not 1 <= k <= (shape[axis] if shape else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    return return_types.kthvalue(apply(_kthvalue.operation, (input, k), (dim, keepdim)))
 
 
 def _mode_index(x: Any, dim: int) -> Any:

@@ -120,8 +120,21 @@ def repeat_interleave(
 @overload("roll", "RollBackward0")
 def _roll(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     if not dims:
-        return jnp.roll(input, shifts[0])
-    return jnp.roll(input, shifts, dims) if input.ndim else input
+        return lax.reshape(_rolled(lax.reshape(input, (input.size,)), shifts[0], 0), input.shape)
+    if input.ndim:
+        for shift, axis in zip(shifts, dims, strict=True):
+            input = _rolled(input, shift, axis)
+    return input
+
+
+def _rolled(x: Any, shift: int, axis: int) -> Any:
+    """Rolled by slices: ``jnp.roll`` is a function under ``jit`` whose cache is slow with many shifts."""
+    size = x.shape[axis]
+    last = shift % size if size else 0
+    if not last:
+        return x
+    parts = [lax.slice_in_dim(x, size - last, size, axis=axis), lax.slice_in_dim(x, 0, size - last, axis=axis)]
+    return lax.concatenate(parts, axis)
 
 
 @overloaded(out=NOT_TAKEN)

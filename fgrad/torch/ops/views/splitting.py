@@ -80,6 +80,8 @@ def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
 
 
 _MAX_BYTES = (1 << 63) - 1
+#: as long as a vector of PyTorch's can be
+_MOST_SECTIONS = _MAX_BYTES >> 3
 
 
 def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geometry:
@@ -325,6 +327,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     if isinstance(sections, int):
         if sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        if sections > _MOST_SECTIONS:
+            raise RuntimeError(f"tensor_split: a list of {sections} tensors is larger than the memory")
         length, longer = divmod(size, sections)
         bounds = [0]
         for i in range(sections):
