@@ -18,7 +18,7 @@ import jax.ref
 import numpy as np
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
+from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, is_made_by_jax, rule_key, vjp_rule
 from fgrad.graph.op import Kept, Op
 from fgrad.graph.references import value_type
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
@@ -180,7 +180,7 @@ def custom_vjp_call(
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
         known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else _as_passed_on(x) for x in outs]
-        cotangents = None if live is None else live[n:]
+        cotangents = live[n:] if live is not None and symbolic_zeros else None
         label, write = _label(fun), stored_outputs(fwd)
         return vjp_rule(
             *(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references),
@@ -189,7 +189,7 @@ def custom_vjp_call(
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *_key_of(references))
     make_rule = recording.rule_run_now if accesses or references else recording.rule
-    deferred = make_rule(key, forward, args, (), make, symbolic_zeros)
+    deferred = make_rule(key, forward, args, (), make, symbolic_zeros or is_made_by_jax(fwd))
     reset_function(fun, fwd)
     inputs = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
