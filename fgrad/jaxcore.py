@@ -45,6 +45,7 @@ __all__ = [
     "closed_parts",
     "bind_remat",
     "reset_rule",
+    "has_unmapped_outputs",
     "copied",
     "current_scope",
     "current_trace",
@@ -503,6 +504,15 @@ def reset_function(fun: Any, rule: Any) -> None:
         for store in fun.stores:
             if store is not None:
                 store.reset()
+
+
+def has_unmapped_outputs(fun: Any) -> bool:
+    """Whether ``jax.vmap`` found some outputs of a custom rule's function the same for all examples, when it ran."""
+    try:
+        stored = [store.val for store in fun.stores if store is not None]
+    except Exception:  # a private class: the store is empty
+        return False
+    return any(axis is None for outputs in stored if isinstance(outputs, list | tuple) for axis in outputs)
 
 
 def reset_rule(rule: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 from jax import tree_util
 
+from fgrad import errors
 from fgrad.graph.graph import Graph
 from fgrad.graph.python_source import program
 from fgrad.graph.python_values import Constants, container, identifier
@@ -17,8 +18,8 @@ def python_program(
 ) -> str:
     """The source of a function with arguments of ``in_tree``, whose leaves have these names, and results of
     ``out_tree``."""
-    if not name.isidentifier():
-        raise ValueError(f"a function cannot be called {name!r}")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"a function cannot be called {errors.shown(name)}")
     table = Constants(constants)
     args, kwargs = tree_util.tree_unflatten(in_tree, range(in_tree.num_leaves))
     parameters, inputs, remaining = [], [], list(names)

@@ -11,7 +11,7 @@ import jax
 from jax import tree_util
 
 from fgrad import errors
-from fgrad.api.arguments import check_function, leaves, names, positions, with_positions
+from fgrad.api.arguments import check_function, flattened, leaves, names, positions, with_positions
 from fgrad.api.recorded import by_graph
 from fgrad.graph.graph import Builder, Const, evaluate
 from fgrad.graph.op import BATCHING
@@ -124,7 +124,7 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._compiled(*args, **kwargs)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             self._check(args, kwargs)
             raise
 
@@ -205,7 +205,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     Source: `jax.closure_convert <https://docs.jax.dev/en/latest/_autosummary/jax.closure_convert.html>`_.
     """
     check_function(fun, "closure_convert")
-    flat, in_tree = tree_util.tree_flatten(example_args)
+    flat, in_tree = flattened(example_args, "example_args", "closure_convert")
     outputs: list[Any] = []
 
     def flat_fun(*tracers: Any) -> list[Any]:
@@ -262,12 +262,19 @@ def vmap(
     """
 
     check_function(fun, "vmap")
+    # JAX does not recover from pytrees that contain themselves
+    flattened((in_axes, out_axes), "in_axes or out_axes", "vmap")
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = fun(*args, **kwargs)
+        flattened(result, "output", "vmap: the function's output")
+        return result
 
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:
         # JAX knows only its own batching rules; those of ``define_rule`` apply when fgrad runs a graph
         try:
-            return by_graph(fun, *args, **kwargs) if BATCHING else fun(*args, **kwargs)
+            return by_graph(checked, *args, **kwargs) if BATCHING else checked(*args, **kwargs)
         except Exception as error:
             explain(error)
             raise
@@ -285,6 +292,7 @@ def vmap(
     @boundary
     @functools.wraps(fun)
     def mapped_fun(*args: Any, **kwargs: Any) -> Any:
+        flattened((args, kwargs), "an argument", "vmap")
         try:
             return mapped(*args, **kwargs)
         except ValueError as error:
@@ -327,4 +335,5 @@ def stop_gradient(x: Any) -> Any:
 
     Source: `jax.lax.stop_gradient <https://docs.jax.dev/en/latest/_autosummary/jax.lax.stop_gradient.html>`_.
     """
+    flattened(x, "x", "stop_gradient")
     return jax.lax.stop_gradient(x)

@@ -227,12 +227,16 @@ class Builder:
     ) -> list[int]:
         """Append a copy of ``graph`` applied to values of this builder; the numbers of its outputs.
 
-        ``source``, where given, becomes the line of every node spliced in, ``otherwise`` that of nodes without one.
+        ``source``, where given, becomes the line of every node spliced in, which keeps its ``jax.named_scope``;
+        ``otherwise`` is the line of nodes without one.
         """
         numbers = [*args, *map(self.const, graph.consts)]
         for node in graph.nodes:
             inputs = tuple(map(numbers.__getitem__, node.inputs))
-            first = self.emit(node.op, inputs, source or node.source or otherwise)
+            inner = node.source
+            if inner is not None and source is not None:
+                inner = source.around(inner.module)
+            first = self.emit(node.op, inputs, inner or source or otherwise)
             numbers += range(first, first + len(node.op.out_types))
         return list(map(numbers.__getitem__, graph.outputs))
 

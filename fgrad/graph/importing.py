@@ -306,15 +306,24 @@ def _custom_vjp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
         builder = Builder(types)
         lead = [builder.const(Const.of(c)) for c in consts]
         outs = builder.splice(from_jaxpr(jaxpr), [*lead, *builder.inputs])
-        cotangents = None if live is None else live[len(types) :]
+        cotangents = live[len(types) :] if live is not None and symbolic_zeros else None
         known = known_outputs(jaxpr, consts)
         return vjp_rule(call, builder, outs, known, trees, write, params["bwd"], label, lead[:n], cotangents)
 
-    label = label_of(params["call_jaxpr"], thunk)
+    label, symbolic_zeros = label_of(params["call_jaxpr"], thunk), params.get("symbolic_zeros", False)
     deferred = Deferred(("vjp", thunk_key(thunk, types), thunk_key(params["bwd"], types)), rule)
-    if params.get("symbolic_zeros"):
+    if symbolic_zeros or is_made_by_jax(wrapped_function(thunk)):
         deferred = DeferredByZeros(deferred, rule)
     return custom_vjp_op(call, n, deferred, label, in_types)
+
+
+def is_made_by_jax(fwd: Any) -> bool:
+    """Whether a rule is not the user's own but one that JAX made of it when it traced or ran a traced call again.
+
+    Under ``jax.vmap``, say.  What the user's function closes over is among its arguments, and it refuses these as
+    perturbed; so it must be told which arguments are.
+    """
+    return str(getattr(getattr(fwd, "f", None), "__module__", "")).startswith("jax.")
 
 
 def forward_of(params: dict[str, Any]) -> Callable[[tuple[bool, ...]], tuple[Any, Any, Any, Callable[[], None]]]:

@@ -1,9 +1,9 @@
-"""Regions without the prints in them.
+"""Regions without the prints and checks in them.
 
 NOTE [Prints in regions]
-A print in the body of a loop or branch gives nothing back, so the body computes the same without it.  Where a region
-runs while it is recorded, it prints then, and what is recorded is the region without its prints: a derivative goes
-through it, and nothing is printed twice.
+A print, or a check of ``checkify``, in the body of a loop or branch gives nothing back, so the body computes the same
+without it.  Where a region runs while it is recorded, it prints and checks then, and what is recorded is the region
+without them: a derivative goes through it, and nothing is printed twice.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import Op, intern
 
-_PRINTS = frozenset({"debug_callback", "debug_print"})
+_PRINTS = frozenset({"debug_callback", "debug_print", "check"})
 
 
 def without_prints(op: Op) -> Op | None:

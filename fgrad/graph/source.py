@@ -94,6 +94,14 @@ class Source:
         inner = f"{module}/{self.module}" if self.module else module
         return Source(self.code, self.offset, self.of, self.names, inner)
 
+    def around(self, module: str) -> "Source":
+        """The same position in a module inside its own; ``module`` may say its own too."""
+        if not module or module == self.module:
+            return self
+        if self.module and not module.startswith(f"{self.module}/"):
+            module = f"{self.module}/{module}"
+        return Source(self.code, self.offset, self.of, self.names, module)
+
     @property
     def scope(self) -> str:
         """Its name in profiles: the module, marked if it is a derivative."""

@@ -144,7 +144,10 @@ class Writer:
             raise NoCode("a rule stands outside a custom call")
         if op.name not in WITH_RULES:
             raise NoCode("its rule is a Python function, which a file does not hold")
-        rule = deferred()
+        try:
+            rule = deferred()
+        except Exception as error:  # of the user's rule, or of one that must know which arguments are differentiated
+            raise NoCode(f"its rule cannot be recorded ({str(error).partition(chr(10))[0]})") from error
         check_rule(op, rule)
         graphs = (rule.forward, rule.backward) if isinstance(rule, VjpRule) else (rule,)
         listing = [op.name, op.params["num_consts"], *(render(g, source=False) for g in (op.params["call"], *graphs))]

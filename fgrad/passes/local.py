@@ -16,7 +16,7 @@ from attrs import frozen
 from jax import lax
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Const, Graph
+from fgrad.graph.graph import Builder, Const, Graph, unsourced
 from fgrad.graph.op import Op, filling, intern
 from fgrad.graph.source import is_hidden
 from fgrad.jaxcore import ShapedArray, primitive
@@ -298,7 +298,8 @@ def recorded(
             outputs.append(value)
         return outputs
 
-    graph = stage_closed(values, in_types)
+    # the line that asks for a derivative is not where its operations belong
+    graph = unsourced(stage_closed(values, in_types))
     return Local(graph, tuple(results))
 
 

@@ -3,6 +3,11 @@
 NOTE [Residuals that are known]
 A residual that is not traced (a Python number, a NumPy array) is part of the rule: the backward rule gets it unchanged,
 and it is not saved.  So ``isinstance(residual, int)`` and ``residual is True`` have the same results as under JAX.
+
+NOTE [Outputs that only the rule maps]
+Under ``jax.vmap`` an output may be the same for all examples (zeros, say) and have tangents that are not.  JAX then
+takes the outputs from the rule, which has one for each example; so does a recording, where the rule can be recorded at
+once.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,8 +17,8 @@ import jax
 import jax.ref
 import numpy as np
 
-from fgrad.graph.graph import Builder, Graph
-from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, rule_key, vjp_rule
+from fgrad.graph.graph import Builder, Graph, evaluate
+from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, is_made_by_jax, rule_key, vjp_rule
 from fgrad.graph.op import Kept, Op
 from fgrad.graph.references import value_type
 from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
@@ -22,6 +27,7 @@ from fgrad.jaxcore import (
     ShapedArray,
     Tracer as JaxTracer,
     closed_parts,
+    has_unmapped_outputs,
     is_literal,
     reset_function,
     reset_rule,
@@ -61,6 +67,8 @@ class Recording(Protocol):
         by_zeros: bool,
         /,
     ) -> Deferred: ...
+
+    def recorded_rule(self, rule: Deferred, /) -> Graph | None: ...
 
     def staged_graph(self, function: Any, in_types: Sequence[ShapedArray], /) -> Graph: ...
 
@@ -125,6 +133,10 @@ def custom_jvp_call(
     make_rule = recording.rule_run_now if accesses else recording.staged_rule if both else recording.rule
     key = (rule_key(jvp, types), *_key_of(references))
     deferred = make_rule(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)
+    if has_unmapped_outputs(fun) and (graph := recording.recorded_rule(deferred)) is not None:
+        # NOTE [Outputs that only the rule maps]
+        m, zeros = len(call.outputs), [*map(zeros_of, tangent_types)]
+        call, lifted, _ = recording.body(lambda *xs: evaluate(graph, [*xs, *zeros])[:m], args)
     reset_function(fun, jvp)
     inputs = [*lifted, *args]
     op = custom_jvp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])
@@ -168,7 +180,7 @@ def custom_vjp_call(
         builder = Builder(types)
         numbers = builder.splice(graph, builder.inputs)
         known = [None if isinstance(x, JaxTracer) and not is_reference(x.aval) else _as_passed_on(x) for x in outs]
-        cotangents = None if live is None else live[n:]
+        cotangents = live[n:] if live is not None and symbolic_zeros else None
         label, write = _label(fun), stored_outputs(fwd)
         return vjp_rule(
             *(call, builder, numbers, known, out_trees(), write, bwd, label, (), cotangents, references),
@@ -177,7 +189,7 @@ def custom_vjp_call(
 
     key = (rule_key(fwd, types), rule_key(bwd, types), *_key_of(references))
     make_rule = recording.rule_run_now if accesses or references else recording.rule
-    deferred = make_rule(key, forward, args, (), make, symbolic_zeros)
+    deferred = make_rule(key, forward, args, (), make, symbolic_zeros or is_made_by_jax(fwd))
     reset_function(fun, fwd)
     inputs = [*lifted, *args]
     op = custom_vjp_op(_lead(call, len(lifted)), len(lifted), deferred, _label(fun), [typeof(x) for x in inputs])

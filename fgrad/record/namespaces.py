@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Iterable, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -43,18 +43,29 @@ def fast(function: Any) -> Any:
                     return apply_pair(function, x, y, sys._getframe(1))
                 if kind is not list and kind is not tuple and other is not list and other is not tuple:
                     return function(x, y)
-        args = (x, y, *rest) if y is not _NOTHING else (x,) if x is not _NOTHING else ()
+        args = (x, y, *map(_without_lane, rest)) if y is not _NOTHING else (x,) if x is not _NOTHING else ()
+        kwargs = {name: _without_lane(value) for name, value in kwargs.items()}
         if _has_tracer(args) or (kwargs and _has_tracer(kwargs.values())):
             return apply(function, args, kwargs, sys._getframe(1))
         return function(*args, **kwargs)
 
     wrapped: Any = functools.update_wrapper(call, function)
+    _functions[wrapped] = function
     if isinstance(function, jax.numpy.ufunc):
         for name in _UFUNC_METHODS:
             setattr(wrapped, name, fast(getattr(function, name)))
         wrapped.nin, wrapped.nout, wrapped.nargs = function.nin, function.nout, function.nargs
         wrapped.identity = function.identity
     return wrapped
+
+
+#: by function with the fast lane, that of JAX
+_functions: dict[Any, Any] = {}
+
+
+def _without_lane(x: Any) -> Any:
+    """An argument; JAX's own function instead of one here, for ``reduce_window`` asks whether it gets ``lax.add``."""
+    return _functions.get(x, x) if type(x) is FunctionType else x
 
 
 _UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")

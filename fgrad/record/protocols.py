@@ -33,6 +33,13 @@ _UFUNC_DEFAULTS: dict[str, Any] = {
 _RENAMED: dict[str, dict[str, str]] = {"clip": {"a_min": "min", "a_max": "max"}}
 
 
+#: functions of sets, whose counterparts compute the shape of the result from the numbers, and the result with it
+_OF_SETS = frozenset({
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "intersect1d", "setdiff1d", "setxor1d", "union1d",
+})  # fmt: skip
+
+
 class _Refused(Exception):
     """A call cannot be recorded: why, and what to do instead."""
 
@@ -184,6 +191,8 @@ def _function_call(
         where = f"jax.{module}" if module in _NAMESPACES else "jax.numpy"
         raise _Refused(f"{where} has no function of that name", "write it with jax.numpy")
     full = f"jax.{module}.{name}"
+    if name in _OF_SETS:
+        raise _Refused("the number of its results depends on the numbers", f"use {full} with size=")
     theirs, ours = _parameters(function), _parameters(twin)
     if "inplace" in ours:
         raise _Refused(

@@ -394,6 +394,14 @@ class Recorder(Recording):
         rule = make(graph, outs, None)
         return Deferred((key, rule), lambda: rule)
 
+    def recorded_rule(self, rule: Deferred) -> Graph | None:
+        if self.within is not None:
+            return None  # it may be that very rule which is being recorded
+        try:
+            return rule()
+        except Exception:  # raised again, with the user's line, where the rule is needed
+            return None
+
     def _uses_references(self, key: Hashable, rule: Deferred, args: Sequence[Any]) -> bool:
         """Whether a custom rule will run, and reads or writes references."""
         if self.copies is not None:

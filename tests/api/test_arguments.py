@@ -62,6 +62,16 @@ def test_what_is_no_pytree():
     for tree in (endless, deep):
         with pytest.raises(errors.PytreeError, match="grad: args is nested too deeply"):
             fgrad.grad(lambda d: 1.0)(tree)
+        # JAX itself does not recover from these
+        for wrong in (
+            lambda tree: fgrad.vmap(lambda x: x)(tree), lambda tree: fgrad.vmap(lambda x: tree)(jnp.ones(2)),
+            lambda tree: fgrad.vmap(jnp.sin, in_axes=tree), lambda tree: fgrad.vmap(jnp.sin, out_axes=tree),
+            fgrad.stop_gradient, lambda tree: fgrad.closure_convert(jnp.sin, tree),
+        ):  # fmt: skip
+            with pytest.raises(errors.PytreeError, match="is nested too deeply"):
+                wrong(tree)
+        with pytest.raises(errors.UnhashableStaticError, match=r"args\[1\]"):
+            fgrad.jit(lambda x, static: x, static_argnums=1)(1.0, tree)
 
 
 def test_files_and_orders():
@@ -70,6 +80,8 @@ def test_files_and_orders():
         graph.save(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="loaded from a path or from a binary file, got 3"):
         fgrad.load(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a function cannot be called 3"):
+        graph.to_python(3)  # type: ignore[arg-type]
     for order in (float("inf"), 1.5, 0, True):
         with pytest.raises(ValueError, match="order must be an integer from 1 on"):
             fgrad.testing.check_grads(jnp.sin, (1.0,), order=order)  # type: ignore[arg-type]

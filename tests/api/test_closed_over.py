@@ -112,3 +112,46 @@ def test_a_rule_in_a_region_closes_over_a_value_of_an_outer_recording(kind, regi
 
     wrap, alike = _REGIONS[region]
     same(outer(fgrad, wrap), outer(jax, alike))
+
+
+WEIGHTS = jnp.arange(3.0)
+
+AGAIN = {
+    "jit": lambda f: jax.vmap(jax.jit(f)),
+    "jit in jit": lambda f: jax.jit(jax.vmap(jax.jit(f))),
+    "twice": lambda f: lambda x: jax.vmap(jax.vmap(jax.jit(f)))(x[None]),
+    "scan": lambda f: jax.vmap(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]),
+    "cond": lambda f: jax.vmap(lambda x: lax.cond(x > 1.0, f, jnp.sin, x)),
+    "checkpoint": lambda f: jax.vmap(jax.checkpoint(f)),
+}
+
+
+def with_weights(weights):
+    @jax.custom_vjp
+    def f(x):
+        return x * jnp.dot(weights, weights)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * x * 3.0,))
+    return f
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_arrays_that_a_function_closes_over_where_jax_traces_it_again(name):
+    """They become arguments of the rule, which refuses them as perturbed."""
+
+    def loss(x):
+        return jnp.sum(AGAIN[name](with_weights(WEIGHTS))(x))
+
+    x = jnp.arange(4.0)
+    for wrap in (lambda f: f, fgrad.jit, jax.jit):
+        same(wrap(fgrad.grad(loss))(x), jax.grad(loss)(x))
+    with pytest.raises(Exception, match="closed-over value"):
+        fgrad.grad(lambda w: jnp.sum(AGAIN[name](with_weights(w))(x)))(WEIGHTS)
+
+
+def test_an_ode_with_an_array_of_its_own_under_vmap():
+    def loss(w):
+        times = jnp.linspace(0.0, 1.0, 3)
+        return jnp.sum(jax.vmap(lambda y: odeint(lambda y, t: -w * y, y, times)[-1])(jnp.ones(2)))
+
+    same(fgrad.grad(loss)(jnp.float32(0.5)), jax.grad(loss)(jnp.float32(0.5)))

@@ -717,3 +717,21 @@ def test_a_rule_in_a_region_asks_for_an_axis_of_vmap(kind, region):
     xs = jnp.array([0.5, -1.5, 2.0])
     same(gradient(fgrad)(xs), gradient(jax)(xs))
     same(fgrad.jit(gradient(fgrad))(xs), gradient(jax)(xs))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("output", [lambda x: jnp.zeros_like(x), lambda x: jnp.ones(2)])
+def test_outputs_that_are_the_same_for_all_examples(depth, output):
+    """Their tangents are not, so that under ``jax.vmap`` the rule gives outputs of another shape than the function."""
+
+    def mapped(library):
+        f = library.custom_jvp(output)
+        f.defjvp(lambda primals, tangents: (f(*primals), output(*primals) * 0 + 3.0 * tangents[0] * primals[0]))
+        return jax.vmap(jax.vmap(f)) if depth == 2 else jax.vmap(f)
+
+    x = jnp.arange(1.0, 7.0).reshape((2, 3) if depth == 2 else 6)
+    for _ in range(2):  # a rule that was recorded once is known
+        same(fgrad.jvp(mapped(fgrad), (x,), (x,)), jax.jvp(mapped(jax), (x,), (x,)))
+        ours, theirs = (lambda x: jnp.sum(jnp.cos(mapped(fgrad)(x)))), (lambda x: jnp.sum(jnp.cos(mapped(jax)(x))))
+        same(fgrad.grad(ours)(x), jax.grad(theirs)(x))
+        same(fgrad.jit(fgrad.grad(ours))(x), jax.jit(jax.grad(theirs))(x))

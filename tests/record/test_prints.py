@@ -1,4 +1,4 @@
-"""Prints in regions: each happens once, and the derivative goes through."""
+"""Prints and checks in regions: each happens once, and the derivative goes through."""
 
 import jax
 import jax.experimental
@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import checkify
 
 import fgrad
 
@@ -94,3 +95,28 @@ def test_a_value_from_python_has_no_derivative():
 
     with pytest.raises(fgrad.errors.UndefinedDerivativeError, match="scan"):
         fgrad.grad(f)(0.7)
+
+
+def checked(x):
+    checkify.check(x < 2.0, "large: {x}", x=x)
+    return jnp.sin(x) + x
+
+
+CHECKED = {
+    "scan": lambda x: lax.scan(lambda c, _: (checked(c), None), x, None, length=2)[0],
+    "loop": lambda x: lax.fori_loop(0, 2, lambda i, c: checked(c), x),
+    "cond": lambda x: lax.cond(x > 0.0, checked, jnp.cos, x),
+    "jit": lambda x: jax.jit(checked)(x),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("wrap", [lambda f: f, fgrad.jit, jax.jit], ids=["alone", "fgrad.jit", "jax.jit"])
+def test_checks(name, wrap):
+    """Checks of ``checkify`` hold, also where JAX's gradient of a loop drops them."""
+    f = CHECKED[name]
+    for x in (0.3, 2.5):
+        expected, _ = checkify.checkify(f)(x)
+        error, slope = checkify.checkify(wrap(fgrad.grad(f)))(x)
+        assert (error.get() is None) == (expected.get() is None) == (x == 0.3)
+        assert np.allclose(slope, checkify.checkify(jax.grad(f))(x)[1])

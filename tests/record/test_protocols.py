@@ -187,6 +187,11 @@ ARGUMENTS = {
     "unstack": lambda x: (x,), "roots": lambda x: (x,), "full_like": lambda x: (x, 2.0),
 }  # fmt: skip
 ARGUMENTS.update(dict.fromkeys(("result_type", "trim_zeros"), lambda x: (x,)))
+#: functions whose results are as many as there are different numbers
+SETS = {
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "union1d", "intersect1d", "setdiff1d", "setxor1d",
+}  # fmt: skip
 #: functions that write into their first argument
 WRITERS = {
     "put": lambda x, out: np.put(out, 0, x[0]),
@@ -196,6 +201,16 @@ WRITERS = {
     "copyto": lambda x, out: np.copyto(out, x),
     "putmask": lambda x, out: np.putmask(out, out == 0, x),
 }
+
+
+def assert_refused_where_shapes_depend_on_numbers(theirs, make):
+    """``jax.numpy`` computes such results from the numbers alone, and their derivative would be zero."""
+    _, results = fgrad.grad(lambda x: (x.sum(), theirs(*make(fgrad.stop_gradient(x)))), has_aux=True)(X)
+    expected = jax.tree.leaves(theirs(*make(np.asarray(X))))
+    assert all(map(np.array_equal, jax.tree.leaves(results), expected))
+    if any(x.dtype == np.float32 for x in expected):
+        with pytest.raises(errors.NumPyFunctionError, match="size="):
+            fgrad.grad(lambda x: scalar(theirs(*make(x))))(X)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -209,7 +224,9 @@ def test_every_function(module, name):
         return
     assert function_twin(theirs) is jaxs
     make = ARGUMENTS.get(name, lambda x: (x,))
-    if make is not None:
+    if name in SETS:
+        assert_refused_where_shapes_depend_on_numbers(theirs, make)
+    elif make is not None:
         assert_same(lambda x: theirs(*make(x)), lambda x: jaxs(*make(x)), X)
 
 

@@ -60,3 +60,50 @@ def test_what_runs_at_once_asks_for_none():
     fgrad.grad(watched)(*ARGS)
     jax.jit(fgrad.grad(watched))(*ARGS)
     assert seen == [False, True]
+
+
+def ruled(library):
+    @library.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    def forward(x):
+        with jax.named_scope("attention_forward"):
+            return jnp.sin(x), x
+
+    def backward(x, ct):
+        with jax.named_scope("attention_backward"):
+            return (jnp.cos(x) * ct,)
+
+    f.defvjp(forward, backward)
+
+    @library.custom_jvp
+    def g(x):
+        return jnp.exp(x)
+
+    @g.defjvp
+    def rule(primals, tangents):
+        with jax.named_scope("attention_jvp"):
+            return g(*primals), tangents[0] * jnp.exp(primals[0])
+
+    def loss(x):
+        with jax.named_scope("net"):
+            return f(x) + g(x)
+
+    return loss
+
+
+def test_custom_rules_keep_theirs():
+    for _ in range(2):  # rules are kept
+        found = scopes(fgrad.value_and_grad(ruled(fgrad)), 1.0)
+        for name in "net/attention_forward", "derivative(net/attention_backward)", "derivative(net/attention_jvp)":
+            assert any(name in line for line in found), (name, found)
+
+
+def test_derivatives_are_not_in_the_scope_that_first_asked_for_them():
+    def slope(x):
+        with jax.named_scope("attention"):
+            return fgrad.grad(lambda x: jnp.sinh(x) * jnp.arctan(x))(x)
+
+    assert scopes(slope, 1.0)
+    assert not scopes(fgrad.grad(lambda x: jnp.sinh(x) * jnp.arctan(x)), 1.0)

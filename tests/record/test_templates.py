@@ -106,6 +106,21 @@ def test_on_arrays_it_is_jax():
     assert isinstance(fnp.sin(np.ones(2)), jax.Array)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, fgrad.grad, fgrad.jit], ids=["alone", "grad", "jit"])
+def test_functions_of_the_namespace_are_those_of_jax_as_arguments(wrap):
+    """JAX asks which one it gets: if its own, the start may be a Python number, and there is a gradient."""
+
+    def windows(lax):
+        return lambda x: (
+            lax.reduce_window(x, 0.0, lax.add, (2,), (1,), "VALID").sum()
+            + lax.reduce(x, -jnp.inf, computation=lax.max, dimensions=(0,))
+        )
+
+    x = jnp.arange(4.0, dtype=jnp.float16)
+    theirs = jax.grad(windows(jax.lax)) if wrap is fgrad.grad else windows(jax.lax)
+    assert np.array_equal(wrap(windows(fgrad.lax))(x), theirs(x))
+
+
 def test_shape_errors_are_the_users():
     with pytest.raises(TypeError, match="dot_general|shapes"):
         fgrad.grad(lambda x: fnp.sum(fnp.dot(x, jnp.ones((3, 3)))))(X)
