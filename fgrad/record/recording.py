@@ -484,6 +484,10 @@ class Recording(TakesGraphs):
         """
         raise NotImplementedError
 
+    def recorded_rule(self, rule: Deferred) -> Graph | None:
+        """The graph of a custom rule, if it can be recorded now; it may be that very rule which is being recorded."""
+        return None
+
     #: ``rule`` on types alone
     staged_rule: Callable[..., Deferred]
     staged_graph: Callable[..., Graph]

@@ -67,9 +67,6 @@ class Stager(Recording):
         # under jax.ensure_compile_time_eval, what depends on no traced value is computed at once
         return not folds_constants() or any(isinstance(x, JaxTracer) for x in args)
 
-    def recorded_rule(self, rule: Deferred) -> Graph | None:
-        return None  # it may be that very rule which is being recorded
-
     def outside(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         with eval_context():
             return primitive.bind(*args, **params)

@@ -182,7 +182,8 @@ def _push(plan: Planned, operands: Sequence[Any], results: Sequence[Tensor], lev
     if modes.grad and any(is_tracked(x) for x in (*present, *tangents) if isinstance(x, Tensor)):
         for i, x in enumerate(present):
             if any(x is written for written in results):  # backward may need it, and its tangent, as they were
-                present[i], tangents[i] = x.clone(), tangents[i].clone() if tangents[i] is not None else None
+                tangent = tangents[i]
+                present[i], tangents[i] = x.clone(), None if tangent is None else tangent.clone()
     inputs = [*present, *[tangents[i] for i in varied]]
     pushed = apply(operation, [inputs[i] for i in read])
     for k, tangent in zip(plan.inexact, pushed, strict=True):

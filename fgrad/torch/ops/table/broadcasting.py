@@ -52,7 +52,7 @@ def check_broadcast(*arrays: Any) -> None:
 def aligned(*arrays: Any) -> list[Any]:
     """The arrays broadcast to one shape."""
     check_broadcast(*arrays)
-    shape = jnp.broadcast_shapes(*[x.shape for x in arrays])
+    shape: Ints = np.broadcast_shapes(*[np.shape(x) for x in arrays])
     return [_spread(x, shape, x.dtype) for x in arrays]
 
 
@@ -62,7 +62,7 @@ def choose(condition: Any, x: Any, y: Any) -> Any:
     strong = [a.dtype for a in (x, y) if not _is_weak(a)]
     if len(strong) < 2 and dtype not in strong:
         return jnp.where(condition, x, y)  # which keeps a weak type
-    shape = jnp.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])
+    shape: Ints = jnp.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])  # type: ignore[assignment]
     condition = _spread(condition, shape if np.ndim(condition) else (), np.dtype(np.bool_))
     return lax.select_n(condition, _spread(y, shape, dtype), _spread(x, shape, dtype))
 
