@@ -35,6 +35,13 @@ class Reading:
         value = _reshaped(builder, value, tuple([result.sizes[i] for i in order]))
         return builder.finish([_transposed(builder, value, tuple(np.argsort(order).tolist()))])
 
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """The elements in the order of the view, without a program."""
+        layout, result = self.layout, self.result
+        memory = array.transpose(memory_order(layout.sizes, layout.strides))
+        order = memory_order(result.sizes, result.strides)
+        return memory.reshape([result.sizes[i] for i in order]).transpose(np.argsort(order))
+
 
 def _transposed(builder: Builder, value: int, order: Ints) -> int:
     if order == tuple(range(len(order))):

@@ -14,8 +14,7 @@ import jax
 import numpy as np
 from attrs import frozen
 
-from fgrad.mutable.layout.geometry import Geometry, Ints, memory_order
-from fgrad.mutable.layout.reading import Reading
+from fgrad.mutable.layout.geometry import Geometry, Ints
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import accelerator_of, elsewhere
 from fgrad.mutable.values.evaluation import Readings, Routine, is_abstract
@@ -74,17 +73,9 @@ class LazyRoutine(Routine):
         direct, order = self._direct, dict(readings)
 
         def read(values: Sequence[Any]) -> list[np.ndarray]:
-            return direct([_read(order[i], x) if i in order else x for i, x in enumerate(values)])
+            return direct([order[i].of(x) if i in order else x for i, x in enumerate(values)])
 
         return LazyRoutine(lambda: self.recorded().reading(readings).graph, read)
-
-
-def _read(how: Reading, array: np.ndarray) -> np.ndarray:
-    """All elements of an array in another order."""
-    layout, result = how.layout, how.result
-    flat = array.transpose(memory_order(layout.sizes, layout.strides)).reshape(-1)
-    order = memory_order(result.sizes, result.strides)
-    return flat.reshape([result.sizes[i] for i in order]).transpose(np.argsort(order))
 
 
 def _in_memory(value: Any) -> bool:

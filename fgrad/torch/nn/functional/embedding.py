@@ -24,6 +24,7 @@ from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
+from fgrad.torch.ops.indexing.coordinates import slices_at
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
@@ -48,8 +49,7 @@ def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed
 
 
 def _rows(weight: Any, indices: Any) -> Any:
-    where = lax.GatherDimensionNumbers((indices.ndim,), (0,), (0,))
-    return lax.gather(weight, lax.expand_dims(indices, (indices.ndim,)), where, (1, weight.shape[1]), mode="clip")
+    return slices_at(weight, lax.expand_dims(indices, (indices.ndim,)), 0, "clip")
 
 
 def _frequencies(indices: Any, size: int) -> Any:

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.torch.ops.table.broadcasting import common, derivative, in_float, inexact, rounded_once
+from fgrad.torch.ops.table.broadcasting import choose, common, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, kind
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number, Operand, operation
@@ -110,10 +110,10 @@ def log1p(input: Array) -> Any:
 
 def _log_of_sum(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
     difference = x - y
-    larger = jnp.maximum(x, y) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, x, y)
-    smaller = -abs(difference) if kind(x) != "c" else jnp.where(lax.real(difference) >= 0, -difference, difference)
+    larger = jnp.maximum(x, y) if kind(x) != "c" else choose(lax.real(difference) >= 0, x, y)
+    smaller = -abs(difference) if kind(x) != "c" else choose(lax.real(difference) >= 0, -difference, difference)
     # equal infinities give NaN in the difference; their sum is the result
-    return jnp.where(jnp.isnan(difference), x + y, larger + log1p(exp(smaller)))
+    return choose(jnp.isnan(difference), x + y, larger + log1p(exp(smaller)))
 
 
 @derivative(lambda ct, out, x, y: (ct / (1 + jnp.exp(y - x)), ct / (1 + jnp.exp(x - y))))
@@ -150,13 +150,13 @@ def times_log(log: Callable[[Any], Any], argument: Callable[[Any], Any]) -> Call
     """``x * log(y)``, 0 where ``x`` is; ``log`` is the logarithm of ``argument(y)``, whose derivative is 1."""
 
     def product(x: Any, y: Any) -> Any:
-        return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * log(y)))
+        return choose(jnp.isnan(y), y, choose(x == 0, 0, x * log(y)))
 
     def linear_pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
         return linear(ct, y), ct * x / argument(y)
 
     def pullback(ct: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-        return jnp.where((x == 0) & (argument(y) <= 0), 0, linear(ct, y)), ct * x / argument(y)
+        return choose((x == 0) & (argument(y) <= 0), 0, linear(ct, y)), ct * x / argument(y)
 
     # linear in ``x``, so that the pull-back has a transpose
     linear = derivative(linear_pullback)(product)
@@ -187,12 +187,12 @@ def overloads_with_numbers(
         check(f"{name}_cpu", input)
         return function(input, other.astype(input.dtype))
 
-    def choose(input: Any, other: Any) -> Choice:
+    def chosen(input: Any, other: Any) -> Choice:
         if not isinstance(input, Tensor):
             return of_number, input, other
         return (of_tensors if isinstance(other, Tensor) else with_number), input, other
 
-    return choose
+    return chosen
 
 
 _choose_xlogy = overloads_with_numbers(
@@ -257,7 +257,7 @@ def _logit_within(eps: float | None) -> Any:
 
     def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
         inside = (x >= low) & (x <= high)
-        return (jnp.where(inside, ct / (x * (1 - x)), np.nan if eps is None else 0),)
+        return (choose(inside, ct / (x * (1 - x)), np.nan if eps is None else 0),)
 
     @derivative(pullback)
     def logit(x: Any) -> Any:

@@ -70,11 +70,15 @@ def take_known(array: Any, indices: np.ndarray, axis: int) -> Any:
     if not size:
         return jnp.take(array, indices, axis)
     within = bool((indices >= 0).all() and (indices < size).all())
-    others = range(array.ndim - 1 + indices.ndim)
-    slices = tuple([d for d in others if not axis <= d < axis + indices.ndim])
-    where = lax.GatherDimensionNumbers(slices, (axis,), (axis,))
+    return slices_at(array, indices[..., None], axis, "promise_in_bounds" if within else "fill")
+
+
+def slices_at(array: Any, starts: Any, axis: int, mode: str) -> Any:
+    """The slices of an array at indices along an axis, none negative; ``starts`` has one more axis, of size 1, last."""
+    rank = starts.ndim - 1
+    kept = tuple([d for d in range(array.ndim - 1 + rank) if not axis <= d < axis + rank])
     sizes = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
-    return lax.gather(array, indices[..., None], where, sizes, mode="promise_in_bounds" if within else "fill")
+    return lax.gather(array, starts, lax.GatherDimensionNumbers(kept, (axis,), (axis,)), sizes, mode=mode)
 
 
 def put_along(write: Callable[[Any, Coordinates, Any], Any], array: Any, index: Any, values: Any, dim: int) -> Any:

@@ -40,19 +40,23 @@ def without_factors(types: Types, params: dict[str, Any]) -> Dtype:
     return common(types[:-2], params)
 
 
-def check_broadcast(*arrays: Any) -> None:
-    """Raise PyTorch's error for shapes that do not broadcast."""
+def check_broadcast(*arrays: Any) -> Ints:
+    """The shape to which arrays broadcast.
+
+    Raises:
+      RuntimeError: they do not, in PyTorch's words.
+    """
     first = arrays[0].shape
     for other in arrays[1:]:
         if (error := mismatch(first, other.shape)) is not None:
             raise error
         first = jnp.broadcast_shapes(first, other.shape)
+    return first
 
 
 def aligned(*arrays: Any) -> list[Any]:
     """The arrays broadcast to one shape."""
-    check_broadcast(*arrays)
-    shape: Ints = np.broadcast_shapes(*[np.shape(x) for x in arrays])
+    shape = check_broadcast(*arrays)
     return [_spread(x, shape, x.dtype) for x in arrays]
 
 
