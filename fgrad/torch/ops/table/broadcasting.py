@@ -50,7 +50,7 @@ def check_broadcast(*arrays: Any) -> Ints:
     for other in arrays[1:]:
         if (error := mismatch(first, other.shape)) is not None:
             raise error
-        first = jnp.broadcast_shapes(first, other.shape)
+        first = np.broadcast_shapes(first, other.shape)
     return first
 
 
