@@ -12,9 +12,9 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node, node_name
+from fgrad.mutable.tensor.node import Edge, Node, node_name
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
-from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
 
 CAPTURED = (
@@ -116,8 +116,16 @@ def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tens
             continue
         type = edge[0].out_types[edge[1]]
         if grad._type is not type:
-            input_grads = [*input_grads[:i], reduced(node, i, grad, type), *input_grads[i + 1 :]]
+            fitted = reduced(node, i, grad, type_at(edge, grad))
+            input_grads = [*input_grads[:i], fitted, *input_grads[i + 1 :]]
     return input_grads
+
+
+def type_at(edge: Edge, grad: Tensor) -> TensorType:
+    """The type that a gradient has to have at a node's output."""
+    node, number = edge
+    type = node.out_types[number]
+    return tensor_type(grad._type.dtype, type.shape) if node._takes_any_dtype else type
 
 
 def reduced(node: Node, input_nr: int, grad: Tensor, type: TensorType) -> Tensor:
@@ -129,6 +137,10 @@ def reduced(node: Node, input_nr: int, grad: Tensor, type: TensorType) -> Tensor
                 f"expected shape compatible with {list(type.shape)}"
             )
         grad = apply(SUM_TO, (grad,), (type.shape,))
+    return cast(grad, type)
+
+
+def cast(grad: Tensor, type: TensorType) -> Tensor:
     return grad if grad._type.dtype is type.dtype else apply(CAST, (grad,), (type.dtype,))
 
 

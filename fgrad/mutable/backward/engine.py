@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.backward.accumulate import REFERENCES, accumulate_grad, validated
+from fgrad.mutable.backward.accumulate import REFERENCES, accumulate_grad, cast, type_at, validated
 from fgrad.mutable.backward.fused_backward import fusible_backward
 from fgrad.mutable.backward.run_hooks import post_hooks, pre_hooks, tensor_hooks
 from fgrad.mutable.context.modes import modes, unusual
@@ -32,7 +32,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import mismatch
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.operation.reduction import ADD, CAST
+from fgrad.mutable.operation.reduction import ADD
 from fgrad.mutable.ports import NAN_SOURCE, RAISED
 from fgrad.mutable.tensor.node import Edge, Node, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
@@ -146,11 +146,8 @@ def run_backward(
     if inputs is not None:
         captured = [None] * len(inputs)
         find_needed(task, inputs, accumulate)
-    for (node, number), grad in roots:
-        type = node.out_types[number]
-        if grad is not None and grad._type.dtype is not type.dtype:
-            grad = apply(CAST, (grad,), (type.dtype,))
-        receive(task, node, number, grad)
+    for edge, grad in roots:
+        receive(task, *edge, None if grad is None else cast(grad, type_at(edge, grad)))
     ready: list[Ready] = []
     for node in dict.fromkeys(edge[0] for edge, _ in roots):
         if not task.dependencies.get(node):
@@ -390,11 +387,7 @@ def call(node: Node, *grads: Any, **named: Any) -> Any:
     if isinstance(node, AccumulateGrad):
         accumulate_grad(node.variable, grads[0])
         return ()
-    cast = [
-        grad if grad is None or grad._type.dtype is type.dtype else apply(CAST, (grad,), (type.dtype,))
-        for grad, type in zip(grads, node.out_types, strict=True)
-    ]
-    input_grads = node.apply(cast)
+    input_grads = node.apply([g if g is None else cast(g, type) for g, type in zip(grads, node.out_types, strict=True)])
     return input_grads[0] if len(input_grads) == 1 else tuple(input_grads)
 
 

@@ -92,6 +92,8 @@ class Node:
     calls_user: ClassVar[bool] = False
     #: whether its results are its operands, unchanged
     passes_on: ClassVar[bool] = False
+    #: whether an incoming gradient keeps its element type
+    _takes_any_dtype: ClassVar[bool] = False
 
     next_edges: Sequence[Edge | None]
     #: the types of the operation's outputs, and so of the incoming gradients

@@ -11,6 +11,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from attrs import define
@@ -25,7 +26,8 @@ from fgrad.mutable.tensor.in_memory import Filling, Scatter, Scattering, element
 from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
-from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.deferral import Deferred
 from fgrad.mutable.values.device_of_value import elsewhere, place_of, placed
 from fgrad.seam import RawSource, in_memory
@@ -101,6 +103,8 @@ class Tensor(HasFields, metaclass=_TensorMeta):
     _node: Node | None = None
     _output_nr: int = 0
     _grad: "Tensor | None" = cast(Any, _Gradient())
+    #: the element type of its gradient, as a leaf: ... if it is the tensor's own, None if it may be any
+    _grad_dtype: "Dtype | EllipsisType | None" = ...
     _view: ViewOf | None = None
     _inference: bool = False
     #: whether it is a wrapped number, which saved-tensor hooks do not see
@@ -314,7 +318,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
 
 plain.add(Tensor)
 #: a tensor's own fields, which its ``__dict__`` does not show
-FIELDS = frozenset((*Tensor.__annotations__, "_grad_dtype"))
+FIELDS = frozenset(Tensor.__annotations__)
 
 
 #: makes an object whose fields are then set one by one: every operation makes several, so no constructor is called
@@ -442,7 +446,7 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor):
         # as ``Node.__init__`` has it: the first operation on a leaf makes one
         self.next_edges = ()
-        self.out_types = (variable._type,)
+        self.out_types = (variable._type if variable._grad_dtype is ... else gradient_type(variable),)
         self._source = None
         self._scope = modes.module
         self._sequence = LAST
@@ -452,8 +456,18 @@ class AccumulateGrad(Node):
             self.trace()
         self.variable: Tensor = variable
 
+    @property
+    def _takes_any_dtype(self) -> bool:
+        return self.variable._grad_dtype is None
+
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
+
+
+def gradient_type(leaf: Tensor) -> TensorType:
+    """The type of a leaf's gradient."""
+    dtype = leaf._grad_dtype
+    return tensor_type(dtype, leaf._type.shape) if isinstance(dtype, Dtype) else leaf._type
 
 
 def accumulator(leaf: Tensor) -> Node:

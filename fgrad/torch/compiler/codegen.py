@@ -107,9 +107,8 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     checked_indices = sorted((*fixed, *others))
     for i in checked_indices:
         (kind, at), signature = external.accesses[i], guards.tensors[i]
-        type, geometry, strides, home, shape, requires_grad, is_leaf, cls, inference, hooks, base, gradient, place = (
-            signature
-        )
+        type, geometry, strides, home, shape, requires_grad, is_leaf, cls = signature[:8]
+        inference, hooks, base, gradient, grad_dtype, place = signature[8:]
         if kind != "fixed":
             lines.append(f"    t{i} = {_access_expression((kind, at), scope)}")
         if kind == "fixed":
@@ -133,6 +132,8 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
         checks.append(f"{'not ' * requires_grad}t{i}._requires_grad")
         checks.append(f"t{i}._node is {'not ' * is_leaf}None")
         checks += [] if hooks else [f"t{i}._tensor_hooks", f"t{i}._post_accumulate_grad_hooks"]
+        if requires_grad:
+            checks.append(f"t{i}._grad_dtype is not {scope.name(grad_dtype)}")
         if gradient is None:
             checks.append(f"t{i}._grad is not None")
         elif i not in checked_gradients:

@@ -82,6 +82,7 @@ def signature(tensor: Tensor, in_window: bool = False) -> Any:
         bool(tensor._tensor_hooks or tensor._post_accumulate_grad_hooks),
         tensor._view is None,
         None if gradient is None else (gradient.__class__, gradient._requires_grad),
+        tensor._grad_dtype,
         place_of(array) if elsewhere.exist else CPU,
     )
 

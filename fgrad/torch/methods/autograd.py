@@ -12,13 +12,13 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.operation import note_origin
-from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, gradient_type, is_tracked
 from fgrad.mutable.transforms.levels import is_mapped
+from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.write.inplace import check_captured
@@ -171,7 +171,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
-    grad_dtype = fields_of(self).get("_grad_dtype", self._type.dtype)
+    grad_dtype = _dtype_of_gradient(self)
     if grad_dtype is not None and value._type.dtype is not grad_dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(value._type.dtype.numpy)}' to a tensor with "
@@ -196,6 +196,48 @@ def _delete_grad(self: Tensor) -> None:
 
 
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+
+
+def _dtype_of_gradient(self: Tensor) -> Dtype | None:
+    dtype = self._grad_dtype
+    return self._type.dtype if dtype is ... else dtype
+
+
+def _get_grad_dtype(self: Tensor) -> Dtype | None:
+    """The element type that backward gives the gradient of this leaf, its own by default; None keeps what comes.
+
+    Source: `torch.Tensor.grad_dtype
+    <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.grad_dtype.html>`_.
+    """
+    if self._node is not None:
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return _dtype_of_gradient(self)
+
+
+def _set_grad_dtype(self: Tensor, dtype: Any) -> None:
+    if dtype is not None and not isinstance(dtype, Dtype):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type_name(dtype)}")
+    if self._node is not None:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if dtype is not None and self._type.inexact and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"grad_dtype of a tensor of {self._type.dtype} cannot be {dtype}: it has no gradients")
+    if dtype is not None and self._grad is not None and self._grad._type.dtype is not dtype:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{dtype.scalar_name}' because there is already a gradient with dtype "
+            f"'{cpp_name(self._grad._type.dtype.numpy)}'. Please clear the gradient (.grad = None) before changing "
+            "grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype."
+        )
+    if modes.level:
+        _note(self)
+    now = object()
+    self._grad_dtype = dtype
+    changes.fields = now
+    node = None if self._accumulator is None else self._accumulator()
+    if node is not None:
+        node.out_types = (gradient_type(self),)
+
+
+Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)  # type: ignore[attr-defined]
 
 
 def _store_grad(retaining: Tensor) -> Any:

@@ -159,11 +159,6 @@ def _resized(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
     return views.reshape(copying.clone(tensor), tuple(sizes))
 
 
-def grad_dtype(self: Tensor) -> Dtype:
-    """The element type of the gradient: the tensor's own."""
-    return self._type.dtype
-
-
 def _of_sparse(name: str, expected: str) -> Any:
     def method(self: Tensor) -> NoReturn:
         raise RuntimeError(f"{name} expected {expected} layout but got Strided")
@@ -178,7 +173,6 @@ def _false(name: str) -> property:
 
 
 Tensor.layout = property(layout)  # type: ignore[attr-defined]
-Tensor.grad_dtype = property(grad_dtype)  # type: ignore[attr-defined]
 for _name in _NEVER:
     setattr(Tensor, _name, _false(_name))
 for _name, _expected in _OF_SPARSE.items():
