@@ -130,10 +130,9 @@ def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     If the tensor is a part of its storage, the tangent is the same part of a storage that is zero elsewhere: a view may
     reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
     """
-    g, storage = tensor._geometry_of(), tensor._storage
-    if overlaps(g.sizes, g.strides):
+    g, capacity = tensor._geometry_of(), _capacity(tensor)
+    if overlaps(g.sizes, g.strides) or (tangent._geometry_of() == g and _capacity(tangent) == capacity):
         return tangent
-    capacity = storage.count * storage.dtype.itemsize // g.dtype.itemsize
     if capacity != math.prod(g.sizes):
         memory = zeros(tensor_type(g.dtype, (capacity,)))
         start, params = split_offset(memory._geometry_of(), g)
@@ -143,6 +142,12 @@ def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     result = new_tensor(tangent._value(), tangent._type, g.strides)
     result._node, result._output_nr, result._tangents = tangent._node, tangent._output_nr, tangent._tangents
     return result
+
+
+def _capacity(tensor: Tensor) -> int:
+    """How many elements of its type a tensor's storage has."""
+    storage = tensor._storage
+    return storage.count * storage.dtype.itemsize // tensor._type.dtype.itemsize
 
 
 def _node_name(plan: Planned, tangents: Graph) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from attrs import evolve
+
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.tensor import Tensor
@@ -41,7 +43,12 @@ def push(
             if tangent is None or tangent is not input_tangent or tangent._counter.value == versions[id(out)]:
                 raise RuntimeError(NOT_IN_PLACE)
         elif tangent is not None:
-            _check_tangent(out, tangent, by_tensor, tensors)
+            viewed = _viewed(out, tensors)
+            if viewed is not None:
+                _check_tangent_of_view(tangent, by_tensor[id(viewed)])
+            elif out._view is not None:
+                out._view = evolve(out._view, dual=out)  # of what is no input: its tangent is no view
+            _check_shape(out, tangent)
             set_tangent(out, tangent, level)
 
 
@@ -70,27 +77,34 @@ NOT_IN_PLACE = (
 )
 
 
-def _check_tangent(out: Tensor, tangent: Tensor, by_tensor: dict[int, Any], inputs: list[Tensor]) -> None:
-    """Raise PyTorch's errors for a tangent of another size, or of a view but not a view of the input's."""
-    base = None if out._view is None else out._view.base
-    viewed = [x for x in inputs if base is not None and base is (x if x._view is None else x._view.base)]
-    # inside torch.func no output is a view
-    input_tangent = by_tensor[id(viewed[0])] if viewed and not modes.transforms else None
-    if input_tangent is not None:
-        if tangent._view is None:
-            raise RuntimeError(
-                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
-                "view."
-            )
-        if input_tangent._view is None and tangent._view.base is not input_tangent:
-            raise RuntimeError(
-                "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
-            )
-        if input_tangent._view is not None and tangent._view.base is not input_tangent._view.base:
-            raise RuntimeError(
-                "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
-                "given grad input."
-            )
+def _viewed(out: Tensor, inputs: list[Tensor]) -> Tensor | None:
+    """The input that an output is a view of."""
+    if out._view is None or modes.transforms:
+        return None  # inside torch.func no output is a view
+    base = out._view.base
+    return next((x for x in inputs if base is (x if x._view is None else x._view.base)), None)
+
+
+def _check_tangent_of_view(tangent: Tensor, input_tangent: Tensor | None) -> None:
+    """Raise PyTorch's errors for the tangent of a view that is not a view of the input's."""
+    if input_tangent is None:
+        return
+    if tangent._view is None:
+        raise RuntimeError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    if input_tangent._view is None and tangent._view.base is not input_tangent:
+        raise RuntimeError(
+            "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+        )
+    if input_tangent._view is not None and tangent._view.base is not input_tangent._view.base:
+        raise RuntimeError(
+            "A custom Function is returning a view but the jvp is not returning a view of the same base as the given "
+            "grad input."
+        )
+
+
+def _check_shape(out: Tensor, tangent: Tensor) -> None:
     if tangent._type.shape != out._type.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "

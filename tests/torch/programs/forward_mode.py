@@ -85,6 +85,29 @@ for written in (0, 1):
         print(fwAD.unpack_dual(dual).tangent, fwAD.unpack_dual(flat).tangent)
 
 
+# what is no view of the input has the tangent that jvp gives, itself
+class Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent[0]
+
+
+for written in (0, 1):
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2, 2), torch.arange(4.0).view(2, 2))
+        row = Cut.apply(dual)
+        (dual, row)[written].mul_(2)
+        print(fwAD.unpack_dual(dual).tangent, fwAD.unpack_dual(row).tangent, fwAD.unpack_dual(row._base).tangent)
+
+
 # a tangent that a write changes has a history, and so has that of a dual tensor that is a part of memory
 def differentiated(write):
     u, w = torch.arange(6.0, requires_grad=True), torch.arange(1.0, 4.0, requires_grad=True)
