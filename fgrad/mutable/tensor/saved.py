@@ -82,7 +82,7 @@ class SavedTensor:
         return result
 
     def _apply_modes(self, tensor: Tensor) -> None:
-        """Apply the active modes: snapshot, saved-tensor hooks."""
+        """Apply the active modes, but for hooks."""
         if modes.snapshot:
             self.array = tensor._value()
             if modes.mutable is not None:
@@ -97,8 +97,10 @@ class SavedTensor:
             if not self.output:
                 handle._requires_grad, handle._accumulator = tensor._requires_grad, tensor._accumulator
                 handle._node = gradient_function(tensor)
+
+    def apply_hooks(self, tensor: Tensor) -> None:
+        """Apply the hooks of the innermost context, which are passed the tensor itself, with its history."""
         if modes.saved_hooks and not tensor._wrapped_number:
-            # hooks of a context are passed the tensor itself, with its history, by which they decide what to pack
             self._pack(tensor, *modes.saved_hooks[-1])
 
     def register_hooks(self, pack: Any, unpack: Any) -> None:
@@ -342,14 +344,22 @@ class SavedTensor:
         return f"<torch._C._autograd.SavedTensor object at {hex(id(self))}>"
 
 
-def save(tensor: Tensor, name: str, output: bool = False, view_node: Node | None = None) -> SavedTensor:
-    """Save a tensor for the backward of a node, as the modes of the moment require.
-
-    ``output``: the node has made it.  ``view_node``: the new ``grad_fn`` of a view, if an in-place operation on that
-    view has made it.
+def save(tensor: Tensor, name: str, output: bool = False) -> SavedTensor:
+    """Save a tensor for the backward of a node, as the modes of the moment require; ``output``: the node has made it.
 
     Raises:
       RuntimeError: it is an inference tensor.
+    """
+    saved = save_unhooked(tensor, name, output, None)
+    if unusual.on:
+        saved.apply_hooks(tensor)
+    return saved
+
+
+def save_unhooked(tensor: Tensor, name: str, output: bool, view_node: Node | None) -> SavedTensor:
+    """The same, before hooks are applied.
+
+    ``view_node``: the new ``grad_fn`` of a view, if an in-place operation on that view has made it.
     """
     if tensor._inference and not modes.transforms:
         raise RuntimeError(INFERENCE)

@@ -53,7 +53,7 @@ from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.in_memory import LARGE, Scatter
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
-from fgrad.mutable.tensor.saved import save
+from fgrad.mutable.tensor.saved import SavedTensor, save_unhooked
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
@@ -302,10 +302,14 @@ def write(
     try:
         tensor._overwrite(value, operation + "_", source, before=before)
         rebase(tensor, node)
-        save_outputs(node, tensor)
+        outputs = save_outputs(node, tensor)
     except BaseException:
         before.restore()
         raise
+    if unusual.on:
+        # what a hook raises does not undo the write: a checkpoint ends its recomputation so
+        for saved in outputs:
+            saved.apply_hooks(tensor)
 
 
 class Before:
@@ -357,12 +361,13 @@ def check_inference(tensor: Tensor) -> None:
         raise RuntimeError(INFERENCE)
 
 
-def save_outputs(node: OperationNode, tensor: Tensor) -> None:
+def save_outputs(node: OperationNode, tensor: Tensor) -> list[SavedTensor]:
     """Save the written tensor, if backward reads the operation's result."""
-    plan = node.plan
-    for k in node.pullback.outputs:
-        grad_fn = tensor._node if tensor._view is not None else None
-        node.saved.append(save(tensor, plan.operation.outputs[k], output=True, view_node=grad_fn))
+    grad_fn = tensor._node if tensor._view is not None else None
+    names = node.plan.operation.outputs
+    outputs = [save_unhooked(tensor, names[k], True, grad_fn) for k in node.pullback.outputs]
+    node.saved += outputs
+    return outputs
 
 
 def rebase(tensor: Tensor, node: Node) -> None:

@@ -165,6 +165,26 @@ def helpers(t: Any, x: Any) -> Any:
     return first.requires_grad, first.is_leaf, second.requires_grad, other, states, [str(w.message) for w in caught]
 
 
+def ends_in_place(t: Any, x: Any) -> Any:
+    """The recomputation ends while the in-place operation saves its result."""
+    for name in ("exp_", "tanh_", "sigmoid_", "sqrt_"):
+        write = getattr(t.Tensor, name)
+        of(t).checkpoint(lambda a, write=write: write(a * a), x.requires_grad_(), use_reentrant=False).sum().backward()
+    return x.grad
+
+
+def pack_fails(t: Any, x: Any) -> Any:
+    """What a hook raises does not undo the write whose result it was given."""
+
+    def pack(saved: Any) -> Any:
+        raise ValueError
+
+    y = x.requires_grad_() * 2
+    with pytest.raises(ValueError), t.autograd.graph.saved_tensors_hooks(pack, pack):
+        y.exp_()
+    return y, y._version
+
+
 class Kept(Exception):
     """Stays alive as long as what refers to it."""
 
@@ -197,8 +217,10 @@ def freed(t: Any, x: Any) -> Any:
 
 OTHERS = [
     lambda t, x: of(t).create_selective_checkpoint_contexts([1]),
+    ends_in_place,
     freed,
     helpers,
+    pack_fails,
     lambda t, x: of(t).detach_variable([x]),
     retained,
     twice,
