@@ -129,7 +129,12 @@ _KEPT = ("self", "index", "result")
 
 
 @overload(
-    "scatter_reduce", "ScatterReduceBackward0", overloads=("two", "two"), always_saved=(*_KEPT, "src"), in_float32=True
+    "scatter_reduce",
+    "ScatterReduceBackward0",
+    overloads=("two", "two"),
+    always_saved=(*_KEPT, "src"),
+    in_float32=True,
+    overlap=check_all_apart,
 )
 def _scatter_reduce(input: Array, index: Fixed, src: Array, dim: int, reduce: str, include_self: bool) -> Any:
     if not index.size:

@@ -1,5 +1,6 @@
 """Tensors with elements replaced or added to: ``scatter``, ``index_add``, ``put``, ``masked_fill`` and others."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
-from fgrad.mutable.operation.overlap import check_all_apart, check_repeated, deprecated
+from fgrad.mutable.operation.overlap import check_all_apart, check_apart, check_repeated, deprecated
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int32, int64
@@ -61,12 +62,12 @@ def _value_like(value: Any, input: Any, index: Any) -> Any:
     return lax.broadcast(cast(value, from_numpy(input.dtype)), index.shape)
 
 
-@overload("scatter", "ScatterBackward0", overloads=("src", "value"), always_saved=("index",))
+@overload("scatter", "ScatterBackward0", overloads=("src", "value"), always_saved=("index",), overlap=check_all_apart)
 def _scatter(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _write_along(written, input, index, src, dim)
 
 
-@overload("scatter", "ScatterBackward1", overloads=("src", "value"), always_saved=("index",))
+@overload("scatter", "ScatterBackward1", overloads=("src", "value"), always_saved=("index",), overlap=check_all_apart)
 def _scatter_value(input: Array, index: Fixed, value: Number, dim: int) -> Any:
     return _write_along(written, input, index, _value_like(value, input, index), dim)
 
@@ -75,12 +76,12 @@ def _accumulate(input: Any, index: Any, src: Any, dim: int, reduce: str) -> Any:
     return _write_along(added if reduce == "add" else multiplied, input, index, src, dim)
 
 
-@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True, overlap=check_all_apart)
 def _scatter_combined(input: Array, index: Fixed, src: Array, dim: int, reduce: str) -> Any:
     return _accumulate(input, index, src, dim, reduce)
 
 
-@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True)
+@overload("scatter", NOT_IMPLEMENTED, overloads=("reduce", "value_reduce"), in_float32=True, overlap=check_all_apart)
 def _scatter_value_combined(input: Array, index: Fixed, value: Number, dim: int, reduce: str) -> Any:
     return _accumulate(input, index, _value_like(value, input, index), dim, reduce)
 
@@ -119,7 +120,7 @@ def scatter(
     return _scatter_combined, input, index, source, dim, reduce
 
 
-@overload("scatter_add", "ScatterAddBackward0", always_saved=("index",), in_float32=True)
+@overload("scatter_add", "ScatterAddBackward0", always_saved=("index",), in_float32=True, overlap=check_all_apart)
 def _scatter_add(input: Array, index: Fixed, src: Array, dim: int) -> Any:
     return _write_along(added, input, index, src, dim)
 
@@ -276,11 +277,19 @@ def _slices_filled(input: Any, index: Any, value: Any, dim: int) -> Any:
     return lax.reshape(choose(is_named, cast(value, from_numpy(input.dtype)), array), input.shape)
 
 
+_warn_if_repeated = deprecated("index_fill", "mask] = scalar")
+
+
+def _check_filled(tensor: Tensor, others: Sequence[Any]) -> None:
+    _warn_if_repeated(tensor, others)
+    check_apart(tensor, others[0])
+
+
 _INDEX_FILL: dict[str, Any] = {
     "overloads": ("int_Tensor", "int_Scalar"),
     "always_saved": ("index",),
     "strides": as_first,
-    "overlap": deprecated("index_fill", "mask] = scalar"),
+    "overlap": _check_filled,
 }
 
 
@@ -331,7 +340,7 @@ def index_fill(input: Array, dim: int, index: Fixed, value: Operand) -> Choice:
 # -- elements of the flattened tensor --------------------------------------------------------------------------------
 
 
-@overload("put", "PutBackward0", always_saved=("index", "source"), strides=as_first)
+@overload("put", "PutBackward0", always_saved=("index", "source"), strides=as_first, overlap=check_all_apart)
 def _put(input: Array, index: Fixed, source: Array, accumulate: bool) -> Any:
     if not index.size:
         return input
