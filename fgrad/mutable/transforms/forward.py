@@ -111,11 +111,13 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
         enter_tangent(tensor, with_layout_of(tangent, tensor), number)
         return
     if modes.grad and (is_tracked(have) or is_tracked(tangent)):
-        innermost, modes.dual_level = modes.dual_level, number - 1
+        innermost, derived = modes.dual_level, modes.derived
         try:
+            # a tangent may be from outside of what is differentiated
+            modes.dual_level, modes.derived = number - 1, 0
             have.copy_(tangent)  # recorded: it may be a part of a tangent that has a history
         finally:
-            modes.dual_level = innermost
+            modes.dual_level, modes.derived = innermost, derived
         return
     have._write(tangent._value())
     for outer in range(number):

@@ -61,13 +61,15 @@ class GradLevel(Scope):
         self.dead: set[Node] = set()
         #: the tensors made inside
         self.made: list[weakref.ref[Tensor]] = []
+        level = deriving()
+        self.number: int = level["level"]
         return {
             "grad": True,
             "inference": False,
             "transforms": (*modes.transforms, self),
             "differentiating": (*modes.differentiating, self),
             "saved_hooks_disabled": SAVED_HOOKS,
-            **deriving(),
+            **level,
         }
 
     def enter(self, x: Any) -> Tensor:
@@ -116,7 +118,9 @@ class GradLevel(Scope):
     def _is_outside(self, node: Node) -> bool:
         if isinstance(node, Entry):
             return node.level is not self and node.level in modes.differentiating
-        return isinstance(node, AccumulateGrad) or node._sequence < self.start
+        if isinstance(node, AccumulateGrad):
+            return node.variable._level < self.number
+        return node._sequence < self.start
 
     def cut(self, kept: Sequence[Tensor] = ()) -> list[Tensor]:
         """Make constants of the tensors made inside that nothing outside can differentiate, as the call ends.

@@ -137,7 +137,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise TypeError(
             f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type_name(requires_grad)}"
         )
-    if modes.transforms and requires_grad:
+    if modes.transforms:
         raise RuntimeError(TRANSFORMED_LEAF)
     if requires_grad and not self._type.inexact:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")

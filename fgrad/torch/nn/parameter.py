@@ -8,7 +8,6 @@ from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch import ops
-from fgrad.torch.methods.autograd import requires_grad_
 from fgrad.torch.methods.conversion import plain_classes
 from fgrad.torch.methods.subclasses import check_require_grad
 
@@ -18,7 +17,8 @@ def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
     check_require_grad(requires_grad)
     if requires_grad and not data._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    leaf = requires_grad_(cut(alias(data, cls=cls)), requires_grad)
+    leaf: Any = cut(alias(data, cls=cls))
+    leaf._requires_grad = requires_grad  # as inside of torch.func, where ``requires_grad_`` refuses
     if data._origin is not None or is_tracked(data):
         note_origin(cls.__name__, (data,), (leaf,), here(3), "leaf")
     return leaf

@@ -56,3 +56,9 @@ def test_where_forward_mode_is_off_there_is_none(level):
     set_tangent(tensor, torch.ones(2))
     with torch.autograd.forward_ad._set_fwd_grad_enabled(False):
         assert tangent_of(tensor) is None
+
+
+def test_a_tangent_from_outside_of_jvp_is_written():
+    w = torch.tensor([0.5, 0.25], requires_grad=True)
+    value, tangent = torch.func.jvp(lambda x: x.sin_().sum(), (w * 1,), (torch.ones(2),))
+    assert tangent.item() == pytest.approx(torch.cos(w).sum().item())

@@ -249,6 +249,9 @@ TAPED = [
         "vmap of a view of captured", taped(lambda t, x, w: t.func.vmap(lambda a: a * w.view(-1)[1:2])(x)), (BATCH, Y)
     ),
     Case("vmap writes captured", taped(vmap_writing), (BATCH, Y)),
+    Case("a parameter made inside", lambda t, x: t.func.grad(lambda a: (parameter(t) * a**2).sum())(x), (X,)),
+    Case("vmap of a parameter made inside", lambda t, x: t.vmap(lambda a: parameter(t) * a)(x), (BATCH,)),
+    Case("requires_grad_(False)", lambda t, x: t.func.grad(lambda a: a.requires_grad_(False).sum())(x), (X,)),
     Case(
         "vmap of autograd.grad",
         lambda t, x: (lambda y: t.func.vmap(lambda v: t.autograd.grad(y, x, v, retain_graph=True)[0])(t.eye(3)))(
@@ -262,6 +265,10 @@ TAPED = [
         (X,),
     ),
 ]
+
+
+def parameter(t: Any) -> Any:
+    return t.nn.Parameter(t.full((3,), 2.0))
 
 
 def with_hooks(t: Any, function: Any) -> Any:
