@@ -224,7 +224,8 @@ def _logistic(x: Any) -> Any:
 
 def _logistic_at_once(x: Any) -> Any:
     """In the precision of the numbers."""
-    y = np.exp(-x)
+    y = np.negative(x, out=np.empty_like(x))  # without axes, too, it is an array
+    np.exp(y, out=y)
     y += 1
     return np.divide(1, y, out=y)
 

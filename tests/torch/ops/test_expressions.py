@@ -223,6 +223,11 @@ torch.std_mean(torch.ones(2, 0), 0)
 x.std(dim=torch.tensor(0))
 x.t().sort(0).values
 x.t().sort(dim=0, stable=True).indices
+torch.tensor(0.5, dtype=torch.float64).sigmoid()
+torch.nn.functional.silu(torch.tensor(0.5, dtype=torch.float64))
+torch.ones(0, 3).sort(0).values
+torch.ones(0).argsort()
+torch.ones(3, 0).topk(0).values
 torch.dist(x, torch.ones(3))
 torch.aminmax(x, 0)
 torch.nonzero_static(torch.ones(0, 3), size=2)

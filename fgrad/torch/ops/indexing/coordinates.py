@@ -56,6 +56,8 @@ def take_along(array: Any, indices: Any, dim: int) -> Any:
     """
     if not array.ndim:
         return array
+    if not array.size:
+        return lax.reshape(array, indices.shape)
     rows = tuple([d for d in range(array.ndim) if d != dim])
     where = lax.GatherDimensionNumbers((), (dim,), (dim,), rows, rows)
     one = tuple([min(n, 1) for n in array.shape])
