@@ -67,7 +67,7 @@ class OperationNode(Node):
     ):
         # as ``Node.__init__`` has it: nearly every operation makes one of these
         self.next_edges = edges
-        self.out_types = plan.out_types
+        self.out_types = plan.gradient_types
         self._source = source or here(2)
         self._scope = modes.module
         self._sequence = next(numbering.numbers)

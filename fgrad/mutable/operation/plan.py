@@ -76,12 +76,18 @@ def types_of(graph: Graph) -> tuple[TensorType, ...]:
     return tuple([type_of(t) for t in graph.out_types])
 
 
+def _last_inexact(types: Sequence[TensorType]) -> int:
+    """The index of the last type that has derivatives; of the last one, if none has."""
+    return max([i for i, type in enumerate(types) if type.inexact], default=len(types) - 1)
+
+
 class Plan:
     """An operation recorded for the types of its operands."""
 
     __slots__ = (
         "routine",
         "out_types",
+        "gradient_types",
         "inexact",
         "differentiable",
         "reads_outputs",
@@ -101,6 +107,8 @@ class Plan:
     ):
         self.routine: Routine = routine
         self.out_types: tuple[TensorType, ...] = out_types
+        #: of the outputs whose gradients a node takes: indices and other integers that come last have none
+        self.gradient_types: tuple[TensorType, ...] = out_types[: _last_inexact(out_types) + 1]
         #: the outputs that have derivatives
         self.inexact: tuple[int, ...] = tuple(
             [i for i, t in enumerate(self.out_types) if t.inexact and i not in auxiliary]

@@ -165,8 +165,6 @@ class FunctionNode(Node, FunctionCtx):
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
                 "implement one of them."
             )
-        if self._freed and self._saved:
-            raise RuntimeError(TWICE)
         if self._kept:
             explain.restore_context(self, self._kept)
         cotangents: list[Any] = []

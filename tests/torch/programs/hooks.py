@@ -121,3 +121,44 @@ def pack(t):
 
 with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
     E(lambda: (x * 1).sin())
+
+# an in-place view leaves hooks and the retained gradient with the node that the tensor had
+for write in (lambda v: v.unsqueeze_(0), lambda v: v.t_(), lambda v: v.transpose_(0, 0), lambda v: v.mul_(2)):
+    x = torch.ones(2, requires_grad=True)
+    v = x * 2
+    v.retain_grad()
+    seen = []
+    v.register_hook(lambda grad: seen.append(grad.shape))
+    write(v)
+    v.register_hook(lambda grad: seen.append(grad.shape))
+    (v * 5).sum().backward()
+    print(v.grad, x.grad, v.retains_grad, seen)
+
+# a node takes no gradients of indices
+for pick in (lambda x: x.topk(1), lambda x: x.max(0), lambda x: x.sort(), lambda x: torch.var_mean(x)):
+    x = torch.arange(3.0, requires_grad=True)
+    first = pick(x)[0]
+    counts = []
+    first.grad_fn.register_prehook(lambda grads: counts.append(len(grads)))
+    first.grad_fn.register_hook(lambda grads, outer: counts.append(len(outer)))
+    first.sum().backward()
+    print(counts)
+
+
+# a function that reads no saved tensors in backward goes backward twice
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x + 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+x = torch.ones(2, requires_grad=True)
+y = Twice.apply(x)
+for _ in range(2):
+    y.sum().backward()
+print(x.grad)

@@ -11,10 +11,11 @@ from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
 from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.operation.views import ViewOperation
+from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.values.evaluation import concrete
-from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace, make
+from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace
 from fgrad.torch.ops.creation.copying import suggested_format
 from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.table.table import TABLE, composite
@@ -74,8 +75,10 @@ def _set_geometry(tensor: Tensor, operation: ViewOperation, params: tuple[Any, .
         tensor._geometry, tensor._type, tensor._cache = geometry, type, None
         tensor._bump(operation.name + "_", source)
         if node is not None:
-            make(tensor, node)
-        elif tensor._view is not None:
+            # hooks and ``retain_grad`` stay with the old node, as in PyTorch
+            now = object()
+            tensor._node, tensor._output_nr, changes.fields = node, 0, now
+        if tensor._view is not None:
             tensor._view.version = tensor._counter.value
     except BaseException:
         before.restore()
