@@ -14,13 +14,14 @@ tensors made before it are captured by the differentiated function, and may not 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
 from attrs import field, frozen
 from jax import lax, numpy as jnp
 
-from fgrad.mutable.context.modes import Scope, modes
+from fgrad.mutable.context.modes import Scope, modes, no_grad
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor
@@ -42,26 +43,28 @@ class MapLevel:
       size: of the batch.
       randomness: "error", "different" or "same".
       outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
-      arguments: the batches that it maps over, each with its single examples.
+      arguments: the batches that it maps over, each with its single examples and their first node.
     """
 
     number: int
     size: int
     randomness: str
     outer_modes: tuple[int, int]
-    arguments: list[tuple[Tensor, Tensor]] = field(factory=list, init=False, repr=False)
+    arguments: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
 
     def entered(self, batch: Tensor, examples: Tensor) -> Tensor:
         """The examples of a batch, which are remembered as an argument."""
-        self.arguments.append((batch, examples))
+        self.arguments.append((batch, examples, examples._node))
         return examples
 
     def write_back(self) -> None:
         """Copy to the batches what was written to their examples; called after the level."""
         while self.arguments:
-            batch, examples = self.arguments.pop(0)
+            batch, examples, node = self.arguments.pop(0)
             if examples._counter.value:
-                batch.copy_(cross_out(examples, self))
+                # what was written without a record, in no_grad or to a detached tensor, is written so here
+                with nullcontext() if examples._node is not node else no_grad():
+                    batch.copy_(cross_out(examples, self))
 
 
 def next_level() -> int:

@@ -249,6 +249,7 @@ TAPED = [
         "vmap of a view of captured", taped(lambda t, x, w: t.func.vmap(lambda a: a * w.view(-1)[1:2])(x)), (BATCH, Y)
     ),
     Case("vmap writes captured", taped(vmap_writing), (BATCH, Y)),
+    Case("vmap writes unrecorded", lambda t, x: vmap_writing_unrecorded(t, x.requires_grad_()), (BATCH,)),
     Case("a parameter made inside", lambda t, x: t.func.grad(lambda a: (parameter(t) * a**2).sum())(x), (X,)),
     Case("vmap of a parameter made inside", lambda t, x: t.vmap(lambda a: parameter(t) * a)(x), (BATCH,)),
     Case("requires_grad_(False)", lambda t, x: t.func.grad(lambda a: a.requires_grad_(False).sum())(x), (X,)),
@@ -265,6 +266,17 @@ TAPED = [
         (X,),
     ),
 ]
+
+
+def vmap_writing_unrecorded(t: Any, x: Any) -> Any:
+    def write(a: Any) -> Any:
+        with t.no_grad():
+            a.atan_()
+        a.detach().sin_()
+        return a**2
+
+    out = t.vmap(write)(x)
+    return out, x, x._version, t.autograd.grad(out.sum(), x)
 
 
 def parameter(t: Any) -> Any:
