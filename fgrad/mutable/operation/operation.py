@@ -103,11 +103,11 @@ class Operation:
     computing: Computing = COMPUTING
     gradients: Gradients = GRADIENTS
     writing: Writing = WRITING
-    plans: dict[Key, "Planned"] = field(factory=dict)
+    plans: dict[Key, "Planned"] = field(factory=dict, init=False)
     #: how many operands these have in total
-    operand_count: int = 0
+    operand_count: int = field(default=0, init=False)
     #: what is recorded, by the pattern of the operands, and for pull-backs by the operands that require grad
-    sized: dict[Any, Sized] = field(factory=dict)
+    sized: dict[Any, Sized] = field(factory=dict, init=False)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""

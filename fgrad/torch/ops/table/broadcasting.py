@@ -69,7 +69,7 @@ def number_like(number: Any, like: Any) -> Any:
     """
     known = isinstance(number, int | float)
     scalar = np.asarray(number, like.dtype)[()] if known else lax.convert_element_type(number, like.dtype)
-    return lax.broadcast_in_dim(scalar, like.shape, ())
+    return lax.broadcast_in_dim(scalar, like.shape, ()) if like.ndim else scalar
 
 
 def aligned(*arrays: Any) -> list[Any]:
