@@ -6,7 +6,9 @@ from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
 from fgrad.deferred import deferred
 from fgrad.errors import CaptureError, UndefinedDerivativeError, shown
+from fgrad.graph.family import LARGEST, SMALLEST, Family, symbols
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, labelled, unsourced
+from fgrad.graph.likeness import calls_alike
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import Port
 from fgrad.graph.source import RawSource, Source, here, hide_frames, is_hidden, visible
@@ -68,9 +70,11 @@ __all__ = [
     "Drawing",
     "Executable",
     "Execution",
+    "Family",
     "Frame",
     "Graph",
     "INPUT",
+    "LARGEST",
     "LITERAL",
     "Node",
     "Nonfinite",
@@ -87,6 +91,7 @@ __all__ = [
     "Residuals",
     "Run",
     "SILENT",
+    "SMALLEST",
     "ShapedArray",
     "Size",
     "Source",
@@ -98,6 +103,7 @@ __all__ = [
     "active",
     "backwards",
     "bind",
+    "calls_alike",
     "checks_each_primitive",
     "copied",
     "custom_jvp",
@@ -131,6 +137,7 @@ __all__ = [
     "simplify",
     "stage_closed",
     "stored_names",
+    "symbols",
     "tangent_type",
     "trim",
     "unsourced",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define
+from attrs import define, frozen
 from jax import lax
 
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType
@@ -65,7 +65,15 @@ def check_cast(result: Dtype, into: Dtype) -> None:
         )
 
 
-def cast_into(value: Any, into: TensorType, common: Dtype | None) -> Any:
+@frozen
+class Written:
+    """The type of the tensor that an operation writes; its sizes may be symbols."""
+
+    dtype: Dtype
+    shape: tuple[Any, ...]
+
+
+def cast_into(value: Any, into: Written, common: Dtype | None) -> Any:
     if tuple(value.shape) != into.shape:
         raise RuntimeError(
             f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(value.shape)}"
@@ -163,7 +171,7 @@ class ArrayFunction:
     fixed: frozenset[int]
     common: Dtype | None
     half: Dtype | None
-    into: TensorType | None
+    into: Written | None
     single: bool = True
 
     def __call__(self, *present: Any) -> list[Any]:

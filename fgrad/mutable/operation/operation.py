@@ -28,6 +28,7 @@ from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
 from fgrad.mutable.operation.operands import (
     ArrayFunction,
     OperandType,
+    Written,
     array_type_of,
     half_of,
     number,
@@ -43,7 +44,8 @@ from fgrad.mutable.operation.operation_node import (
     node_of,
     type_at,
 )
-from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, planned_graph, types_of
+from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, Reads, planned_graph, types_of
+from fgrad.mutable.operation.sizes import Pattern, Sized, pattern_of
 from fgrad.mutable.operation.traits import COMPUTING, GRADIENTS, WRITING, Computing, Gradients, Writing
 from fgrad.mutable.ports import LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
@@ -66,7 +68,7 @@ from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
-from fgrad.seam import Graph, Places, RawSource, checks_each_primitive, replacement, simplify, visible
+from fgrad.seam import Graph, Places, RawSource, ShapedArray, checks_each_primitive, replacement, simplify, visible
 
 #: how many operands the plans of an operation may have in total: growing sequences need ever new plans
 OPERANDS_KEPT = 1 << 17
@@ -101,9 +103,11 @@ class Operation:
     computing: Computing = COMPUTING
     gradients: Gradients = GRADIENTS
     writing: Writing = WRITING
-    plans: dict[Key, "Planned"] = field(factory=dict)
+    plans: dict[Key, "Planned"] = field(factory=dict, init=False)
     #: how many operands these have in total
-    operand_count: int = 0
+    operand_count: int = field(default=0, init=False)
+    #: what is recorded, by the pattern of the operands, and for pull-backs by the operands that require grad
+    sized: dict[Any, Sized] = field(factory=dict, init=False)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
@@ -113,6 +117,7 @@ class Operation:
             self.operand_count += len(types)
             if self.operand_count > OPERANDS_KEPT:
                 self.plans.clear()
+                self.sized.clear()
                 self.operand_count = len(types)
             self.plans[(types, params) if into is None else (types, params, into)] = plan  # type: ignore[index]
         return plan
@@ -155,6 +160,8 @@ class Planned(Plan):
         "join",
         "not_derived",
         "called",
+        "function",
+        "pattern",
         "_scatter",
     )
 
@@ -171,19 +178,26 @@ class Planned(Plan):
         static, computing, gradients = operation.named(params), operation.computing, operation.gradients
         common = None if computing.promote is None else computing.promote(types, static)
         half = half_of(common, types) if computing.in_float32 else None
-        function = ArrayFunction(
-            operation.function, static, len(types), self.present, operation.nondiff_operands, common, half, into
+        #: from the arrays of the present operands to the results
+        self.function: ArrayFunction = ArrayFunction(
+            operation.function,
+            static,
+            len(types),
+            self.present,
+            operation.nondiff_operands,
+            common,
+            half,
+            into and Written(into.dtype, into.shape),
         )
-        arrays = [array_type_of(types[i]) for i in self.present]
         self.join: Join | None = None if into is not None else _join(operation, types, static)
+        #: which other operands share its recording
+        self.pattern: Pattern | None = pattern_of(types, params, into) if self.join is None else None
         if self.join is None:
-            routine: Routine = checked_for_capacity(Routine(planned_graph(function, arrays, operation.name)))
+            routine: Routine = checked_for_capacity(Routine(self._graph()))
             out_types = types_of(routine.graph)
         else:
             join = self.join.join
-            routine = LazyRoutine(
-                lambda: planned_graph(function, arrays, operation.name), lambda values: [join(values)]
-            )
+            routine = LazyRoutine(self._graph, lambda values: [join(values)])
             out_types = (tensor_type(types[0].dtype, self.join.shape),)  # type: ignore[union-attr]
         #: the present operands' positions, with the names under which they are saved
         self.named_operands: tuple[tuple[int, str], ...] = tuple([(i, operation.operand(i)) for i in self.present])
@@ -197,7 +211,7 @@ class Planned(Plan):
                 [k for k, name in enumerate(operation.outputs) if name in (*gradients.auxiliary, *gradients.workspace)]
             ),
         )
-        self.single: bool = function.single
+        self.single: bool = self.function.single
         #: a placeholder for the elements of a small tensor about to be overwritten
         self.blank: Any = None
         if into is not None and into.numel <= FILLED_SIZE and not _reads_first(self.graph):
@@ -241,6 +255,45 @@ class Planned(Plan):
             found = None if self.join is not None else replacement(self.graph)
             self._scatter: tuple[Routine, Places] | None = found and (Routine(simplify(found.graph)), found.places)
             return self._scatter
+
+    def _graph(self) -> Graph:
+        """The graph of the operation, made from that for other sizes if it can be."""
+        pattern, sized = self.pattern, self.operation.sized
+        if pattern is None:
+            return self._recorded(())[0]
+        same = sized.get(pattern.key)
+        if same is None:
+            same = sized[pattern.key] = Sized(pattern.sizes, self._recorded(pattern.sizes))
+        graph, self.function.single = same.recorded(pattern.sizes, self._recorded)
+        return graph
+
+    def _recorded(self, sizes: Sequence[Any]) -> tuple[Graph, bool]:
+        """The graph for other sizes, or symbols, and whether the function returns one result."""
+        function, pattern, types = self.function, self.pattern, [array_type_of(self.types[i]) for i in self.present]
+        if pattern is not None and sizes is not pattern.sizes:
+            types = [ShapedArray(pattern.shape(t.shape, sizes), t.dtype) for t in types]
+            into = function.into
+            function = evolve(function, into=into and evolve(into, shape=pattern.shape(into.shape, sizes)))
+        return planned_graph(function, types, self.operation.name), function.single
+
+    def pullback_graph(self, wrt: tuple[int, ...]) -> tuple[Graph, Reads]:
+        """The graph of the pull-back, and what it reads; made from that for other sizes if it can be."""
+        pattern, sized = self.pattern, self.operation.sized
+        forward = pattern and sized.get(pattern.key)
+        if pattern is None or forward is None or forward.symbolic is None:
+            return super().pullback_graph(wrt)
+        first, (recorded, _) = forward.first
+
+        def record(sizes: Sequence[Any]) -> tuple[Graph, Reads]:
+            if sizes is first:
+                return self.pullback_of(recorded, wrt)
+            return self.pullback_of(self._recorded(sizes)[0] if sizes is pattern.sizes else forward.symbolic, wrt)
+
+        pullback = sized.get((pattern.key, wrt))
+        if pullback is None:
+            # of a graph that has been recorded for its sizes, with its rules, and is no member of the family
+            pullback = sized[pattern.key, wrt] = Sized(first, record(first))
+        return pullback.recorded(pattern.sizes, record)
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, adjusted by the operation's ``Gradients``."""

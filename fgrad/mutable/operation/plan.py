@@ -34,6 +34,9 @@ from fgrad.seam import (
     with_x64,
 )
 
+#: the inputs and the outputs that a pull-back reads
+Reads = tuple[tuple[int, ...], tuple[int, ...]]
+
 
 @frozen(eq=False)
 class Pullback:
@@ -135,14 +138,22 @@ class Plan:
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return with_x64(_pullback, self.graph, wrt, self.inexact, self.reads_outputs, self.always_saved)
+        return as_pullback(wrt, *self.pullback_graph(wrt))
+
+    def pullback_graph(self, wrt: tuple[int, ...]) -> tuple[Graph, Reads]:
+        """The graph of the pull-back, and what it reads."""
+        return self.pullback_of(self.graph, wrt)
+
+    def pullback_of(self, graph: Graph, wrt: tuple[int, ...]) -> tuple[Graph, Reads]:
+        """The same for the graph of the operation with symbols in it."""
+        return with_x64(_pullback, graph, wrt, self.inexact, self.reads_outputs, self.always_saved)
 
     def recomputing_pullback(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back that reads no output, but recomputes what it needs of them."""
         pullback = self._recomputing.get(wrt)
         if pullback is None:
-            pullback = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.always_saved)
-            self._recomputing[wrt] = pullback
+            parts = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.always_saved)
+            pullback = self._recomputing[wrt] = as_pullback(wrt, *parts)
         return pullback
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
@@ -152,9 +163,17 @@ class Plan:
         return pushforward
 
 
+def as_pullback(wrt: tuple[int, ...], graph: Graph, reads: Reads) -> Pullback:
+    """The pull-back with a graph."""
+    inputs, outputs = reads
+    views = gradient_views(graph, len(inputs) + len(outputs))
+    only_views = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
+    return Pullback(Routine(graph), wrt, inputs, outputs, views, (None,) * len(wrt), only_views)
+
+
 def _pullback(
     graph: Graph, wrt: tuple[int, ...], inexact: tuple[int, ...], reads_outputs: bool, also: tuple[int, ...]
-) -> Pullback:
+) -> tuple[Graph, Reads]:
     n, m = len(graph.in_types), len(graph.out_types)
     ct_types = [tangent_type(graph.out_types[k]) for k in inexact]
 
@@ -180,10 +199,7 @@ def _pullback(
     builder = Builder(full.in_types)
     outs = builder.splice(full, builder.inputs)
     cut = builder.finish(outs, [builder.inputs[i] for i in [*reads, *range(n + m, n + m + len(inexact))]])
-    inputs, outputs = tuple([i for i in reads if i < n]), tuple([i - n for i in reads if i >= n])
-    views = gradient_views(cut, len(reads))
-    only_views = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
-    return Pullback(Routine(cut), wrt, inputs, outputs, views, (None,) * len(wrt), only_views)
+    return cut, (tuple([i for i in reads if i < n]), tuple([i - n for i in reads if i >= n]))
 
 
 def _reduced(graph: Graph) -> Graph:

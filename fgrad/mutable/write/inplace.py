@@ -469,4 +469,4 @@ _OTHER_ELEMENTS = frozenset(("view_as_real", "view_as_complex", "_conj", "_neg_v
 @lru_cache(1 << 8)
 def _reading_as(operation: str) -> Operation:
     """``as_strided`` with the node of another view."""
-    return evolve(AS_STRIDED, name=operation, node=None, plans={}, operand_count=0)
+    return evolve(AS_STRIDED, name=operation, node=None)

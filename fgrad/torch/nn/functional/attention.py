@@ -49,7 +49,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
     scores = lax.dot_general(query, key, (((3,), (3,)), _BATCH))
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
-        scores = choose(np.tril(np.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+        rows, columns = (lax.broadcasted_iota(np.int32, scores.shape[-2:], axis) for axis in (0, 1))
+        scores = choose(rows >= columns, scores, -jnp.inf)
     if attn_mask is not None:
         scores = scores + attn_mask.astype(scores.dtype)
     return lax.dot_general(safe_weights(scores, -1), value, (((3,), (2,)), _BATCH))

@@ -33,7 +33,6 @@ def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: i
         raise RuntimeError(
             f"Input type ({cpp_name(input.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
         )
-    large = groups > 1 or min(weight.shape[-2:]) > 3 or input.shape[0] > 1 or math.prod(input.shape[:4]) > 20480
     for name, dtype in (("weight", of_weight), ("bias", of_bias)):
         if dtype in (None, of_input):
             continue
@@ -41,6 +40,7 @@ def _check_types(input: Any, weight: Any, bias: Any, transposed: bool, groups: i
         differ = f"Input type ({native_name(of_input)}) and {name} type ({native_name(dtype)}) should be the same"
         if of_input.is_complex:
             raise RuntimeError(differ)
+        large = groups > 1 or min(weight.shape[-2:]) > 3 or input.shape[0] > 1 or math.prod(input.shape[:4]) > 20480
         if of_input is float32 and large:
             raise RuntimeError(f"{differ} or input should be a MKLDNN tensor and {name} is a dense tensor")
         if name == "weight":

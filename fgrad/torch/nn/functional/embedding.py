@@ -65,7 +65,9 @@ def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: An
         rows = rows / frequency[flat][:, None].astype(rows.dtype)
     if padding_idx >= 0:
         rows = choose((flat == padding_idx)[:, None], 0, rows)
-    return jnp.zeros(like.shape, like.dtype).at[flat].add(rows, mode="drop")
+    where = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    zeros = jnp.zeros(like.shape, like.dtype)
+    return lax.scatter_add(zeros, lax.expand_dims(flat, (1,)), rows, where, mode="drop")
 
 
 @kernel(

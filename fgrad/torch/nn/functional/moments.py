@@ -10,6 +10,7 @@ from jax import lax
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.torch.ops.table.broadcasting import number_like
 
 
 def normalised(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: float) -> tuple[Any, Any, Any]:
@@ -65,7 +66,7 @@ def _of_one_weight(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps:
         ct, (centred, _, variance) = cts[0], _centred(x, axes)
         scale = _scale(variance, eps)
         total, product = _sum(ct, axes), _sum(lax.mul(ct, centred), axes)
-        slope, size = factor(scale, weight), lax.full_like(scale, count)
+        slope, size = factor(scale, weight), number_like(count, scale)
         along_centred = lax.div(lax.mul(lax.mul(slope, lax.square(scale)), product), size)
         moved = lax.sub(lax.mul(ct, spread(slope, x)), lax.mul(centred, spread(along_centred, x)))
         return (
@@ -97,7 +98,7 @@ def _sum(x: Any, axes: Ints) -> Any:
 def _mean(x: Any, axes: Ints) -> Any:
     """The mean over some axes, which stay with size 1."""
     total = _sum(x, axes)
-    return lax.div(total, lax.full_like(total, math.prod([x.shape[axis] for axis in axes])))
+    return lax.div(total, number_like(math.prod([x.shape[axis] for axis in axes]), total))
 
 
 def spread(value: Any, x: Any) -> Any:

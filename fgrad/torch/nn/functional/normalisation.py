@@ -20,6 +20,7 @@ from fgrad.torch import ops
 from fgrad.torch.nn.functional.moments import affine, normalised
 from fgrad.torch.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
+from fgrad.torch.ops.table.broadcasting import number_like
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
@@ -70,7 +71,7 @@ def _native_batch_norm(
     if running_mean is None:
         return output
     count = input.size // input.shape[1]
-    unbiased = lax.mul(variance, lax.full_like(variance, count / max(count - 1, 1)))
+    unbiased = lax.mul(variance, number_like(count / max(count - 1, 1), variance))
     return output, _moved(running_mean, mean, momentum), _moved(running_var, unbiased, momentum)
 
 

@@ -2,7 +2,8 @@
 
 ``gather`` and ``scatter`` name one element for each of the index, ``index_select`` and ``index_add`` slices, ``take``
 and ``put`` elements of the flattened array.  Here each becomes an index in NumPy's form, so that each access is written
-only once.
+only once.  Accesses are lax's: those of ``jax.numpy`` choose the type of the numbers by the size of the array, and are
+recorded for each size.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,13 +11,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from attrs import frozen
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
 from fgrad.run.flat_indices import all_below
-from fgrad.torch.ops.table.broadcasting import choose
+from fgrad.torch.ops.table.broadcasting import aligned, choose, spread
 
 #: an index in NumPy's form
 Coordinates = tuple[Any, ...]
@@ -32,9 +34,53 @@ def slices(index: Any, dim: int) -> Coordinates:
     return (*[slice(None)] * dim, index)
 
 
+@frozen
+class Place:
+    """Where the elements at coordinates are, as lax takes it.
+
+    Attributes:
+      numbers: the coordinates along some axes, beside each other in the last.
+      axes: those axes.
+      kept: the axes of the result that are whole axes of the array.
+      shape: the result's.
+    """
+
+    numbers: Any
+    axes: tuple[int, ...]
+    kept: tuple[int, ...]
+    shape: tuple[Any, ...]
+
+
+def place_of(array: Any, coordinates: Coordinates) -> Place:
+    """The place of coordinates, at least one of them an array, and none negative.
+
+    As in NumPy, the axes of arrays that are not beside each other come first.
+    """
+    axes = tuple([i for i, x in enumerate(coordinates) if not isinstance(x, slice)])
+    arrays = aligned(*[coordinates[i] for i in axes])
+    shape, count = arrays[0].shape, arrays[0].ndim
+    columns = [lax.expand_dims(x, (count,)) for x in arrays]
+    numbers = columns[0] if len(columns) == 1 else lax.concatenate(columns, count)
+    first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+    whole = [n for i, n in enumerate(array.shape) if i not in axes]
+    kept = tuple([i for i in range(len(whole) + count) if not first <= i < first + count])
+    return Place(numbers, axes, kept, (*whole[:first], *shape, *whole[first:]))
+
+
 def read(array: Any, coordinates: Coordinates) -> Any:
     """The elements at coordinates."""
-    return array.at[coordinates].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    place = place_of(array, coordinates)
+    where = lax.GatherDimensionNumbers(place.kept, place.axes, place.axes)
+    sizes = tuple([1 if i in place.axes else n for i, n in enumerate(array.shape)])
+    return lax.gather(array, place.numbers, where, sizes, mode="promise_in_bounds")
+
+
+def scattered(scatter: Any, array: Any, coordinates: Coordinates, values: Any, unique_indices: bool = False) -> Any:
+    """The array with values written by ``scatter`` (``lax.scatter``, ``lax.scatter_add``) to elements."""
+    place = place_of(array, coordinates)
+    where = lax.ScatterDimensionNumbers(place.kept, place.axes, place.axes)
+    values = spread(values, place.shape, array.dtype)
+    return scatter(array, place.numbers, values, where, mode="promise_in_bounds", unique_indices=unique_indices)
 
 
 def _in_every_row(array: Any, index: Any, dim: int) -> bool:
@@ -100,21 +146,19 @@ def written(array: Any, coordinates: Coordinates, values: Any) -> Any:
     Of several values for one element the last one stays, but in the derivative, as in PyTorch's, each of them gets the
     element's gradient.
     """
-    return array.at[coordinates].set(values, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=True)
+    return scattered(lax.scatter, array, coordinates, values, unique_indices=True)
 
 
 def added(array: Any, coordinates: Coordinates, values: Any) -> Any:
     """The array with values added to elements, which may be named repeatedly; the sum of booleans is their "or"."""
     if array.dtype == np.bool_:
         return added(array.astype(np.int32), coordinates, values.astype(np.int32)).astype(bool)
-    return array.at[coordinates].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
+    return scattered(lax.scatter_add, array, coordinates, values)
 
 
 def multiplied(array: Any, coordinates: Coordinates, values: Any) -> Any:
     """The array with elements multiplied by values; the product of booleans is their "and"."""
-    target = array.at[coordinates]
-    product = target.min if array.dtype == np.bool_ else target.multiply
-    return product(values, mode="promise_in_bounds", wrap_negative_indices=False)
+    return scattered(lax.scatter_min if array.dtype == np.bool_ else lax.scatter_mul, array, coordinates, values)
 
 
 def with_axis(array: Any) -> Any:

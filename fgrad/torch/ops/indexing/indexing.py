@@ -20,6 +20,7 @@ from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.run.flat_indices import all_below
 from fgrad.torch.ops.creation.copying import laid_out
+from fgrad.torch.ops.indexing.coordinates import Coordinates, added, place_of, read, wrapped, written
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.table import composite
 
@@ -40,8 +41,8 @@ _BYTE_INDEX = "indexing with dtype torch.uint8 is now deprecated, please use a d
 Spec = tuple[int | str | None, ...]
 
 
-def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, tuple[Any, ...], bool]:
-    """An array, the index in NumPy's form, and whether it may be negative.
+def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, Coordinates]:
+    """An array, and the index in NumPy's form, none negative.
 
     The axes of a mask are one axis of the array, and the mask is one index array.
     """
@@ -55,13 +56,13 @@ def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, t
             continue
         index = next(it)
         if isinstance(item, str):
-            items.append(index)
             sizes.append(next(shape))
+            items.append(wrapped(index, sizes[-1]) if item == "index" else index)
         elif index.shape:
             items.append(_nonzero(index, item))
             sizes.append(math.prod([next(shape) for _ in index.shape]))
     merged = lax.reshape(array, (*sizes, *shape))
-    return merged, tuple(items), "index" in spec
+    return merged, tuple(items)
 
 
 def _nonzero(mask: Any, count: int) -> Any:
@@ -69,27 +70,27 @@ def _nonzero(mask: Any, count: int) -> Any:
     flat = mask.reshape(-1).astype(bool)
     ranks = choose(flat, jnp.cumsum(flat) - 1, count)
     positions = lax.iota(np.int64, flat.size)
-    return jnp.zeros(count, np.int64).at[ranks].set(positions, mode="drop", wrap_negative_indices=False)
+    where = lax.ScatterDimensionNumbers((), (0,), (0,))
+    return lax.scatter(jnp.zeros(count, np.int64), ranks[:, None], positions, where, mode="drop")
 
 
 def _index(array: Any, *indices: Any, spec: Spec) -> Any:
-    array, items, signed = _numpy_index(array, spec, indices)
-    return array.at[items].get(mode="promise_in_bounds", wrap_negative_indices=signed)
+    array, items = _numpy_index(array, spec, indices)
+    return read(array, items) if indices else array
 
 
 def _index_put(array: Any, values: Any, *indices: Any, spec: Spec, accumulate: bool) -> Any:
     if "mask" in spec:
         return _mask_filled(array, values, indices[0], spec.index("mask"))
     shape = array.shape
-    array, items, signed = _numpy_index(array, spec, indices)
+    array, items = _numpy_index(array, spec, indices)
     if not items:
         raise RuntimeError("index_put: a mask without axes says nothing of where values go that are not a single one")
-    return lax.reshape(_put(array, values, items, accumulate, signed), shape)
+    return lax.reshape(_put(array, values, items, accumulate), shape)
 
 
-def _put(array: Any, values: Any, items: tuple[Any, ...], accumulate: bool, signed: bool) -> Any:
-    target = array.at[items]
-    shape = _result_shape(array.shape, items)
+def _put(array: Any, values: Any, items: Coordinates, accumulate: bool) -> Any:
+    shape = place_of(array, items).shape
     if len(values.shape) > len(shape) or any(
         n not in (1, m) for n, m in zip(reversed(values.shape), reversed(shape), strict=False)
     ):
@@ -97,32 +98,13 @@ def _put(array: Any, values: Any, items: tuple[Any, ...], accumulate: bool, sign
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
             f"shape {list(shape)}"
         )
-    values = jnp.broadcast_to(values, shape)
-    if accumulate and array.dtype == np.bool_:
-        count = array.astype(np.int32).at[items]
-        values = values.astype(np.int32)
-        return count.add(values, mode="promise_in_bounds", wrap_negative_indices=signed).astype(bool)
-    if accumulate:
-        return target.add(values, mode="promise_in_bounds", wrap_negative_indices=signed)
-    # of several values for one element any may win, and PyTorch gives each its gradient
-    return target.set(values, mode="promise_in_bounds", wrap_negative_indices=signed, unique_indices=True)
+    return added(array, items, values) if accumulate else written(array, items, values)
 
 
 def _mask_filled(array: Any, value: Any, mask: Any, leading: int) -> Any:
     """An array with a single value where a mask is true; ``leading`` axes come before those of the mask."""
     trailing = array.ndim - leading - mask.ndim
     return choose(mask.reshape(*[1] * leading, *mask.shape, *[1] * trailing), value.reshape(()), array)
-
-
-def _result_shape(shape: Sequence[int], items: Sequence[Any]) -> tuple[int, ...]:
-    axes = [i for i, item in enumerate(items) if not isinstance(item, slice)]
-    if not axes:
-        return tuple(shape)
-    indexed = np.broadcast_shapes(*[items[i].shape for i in axes])
-    rest = [n for i, n in enumerate(shape) if i not in axes]
-    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
-    position = axes[0] if adjacent else 0
-    return (*rest[:position], *indexed, *rest[position:])
 
 
 _put_expanded = deprecated("index_put", "indices] = tensor")

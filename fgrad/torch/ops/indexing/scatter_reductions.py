@@ -20,6 +20,7 @@ from fgrad.torch.ops.indexing.coordinates import (
     along,
     multiplied,
     read,
+    scattered,
     size_along,
     slices,
     with_axis,
@@ -55,19 +56,17 @@ def _identity(reduce: str, dtype: Any) -> Any:
 def _reduced(array: Any, coordinates: Coordinates, values: Any, reduce: str, include_self: bool) -> Any:
     if not include_self:
         array = written(array, coordinates, lax.full_like(values, _identity(reduce, array.dtype)))
-    target = array.at[coordinates]
-    mode = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
     if reduce == "sum":
         return added(array, coordinates, values)
     if reduce == "prod":
         return multiplied(array, coordinates, values)
     if reduce == "mean":
         count = _counts(array, coordinates, values, include_self)
-        total = target.add(values, **mode)
+        total = scattered(lax.scatter_add, array, coordinates, values)
         if jnp.issubdtype(array.dtype, jnp.inexact):
             return total / count
         return lax.convert_element_type(jnp.floor_divide(total, count), array.dtype)
-    return target.max(values, **mode) if reduce == "amax" else target.min(values, **mode)
+    return scattered(lax.scatter_max if reduce == "amax" else lax.scatter_min, array, coordinates, values)
 
 
 def _counts(array: Any, coordinates: Coordinates, values: Any, include_self: bool) -> Any:

@@ -11,7 +11,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.evaluation import elements
-from fgrad.torch.ops.indexing.coordinates import added, multiplied, read
+from fgrad.torch.ops.indexing.coordinates import added, multiplied, read, scattered
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.overloads import overload
@@ -46,8 +46,7 @@ def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: floa
     elif reduce == "prod":
         reduced = multiplied(start, coordinates, data)
     else:
-        target = start.at[coordinates]
-        reduced = (target.max if reduce == "max" else target.min)(data, mode="promise_in_bounds")
+        reduced = scattered(lax.scatter_max if reduce == "max" else lax.scatter_min, start, coordinates, data)
     reduced = lax.slice_in_dim(reduced, 0, sizes.shape[axis], axis=axis)
     if reduce != "mean":
         return reduced

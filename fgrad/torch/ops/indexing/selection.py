@@ -288,7 +288,7 @@ def threshold(input: Array, threshold: Number, value: Number) -> Choice:
     return _threshold, input, threshold, value
 
 
-_THRESHOLD_WRITTEN = evolve(_threshold.operation, node="ThresholdBackward1", plans={}, operand_count=0)
+_THRESHOLD_WRITTEN = evolve(_threshold.operation, node="ThresholdBackward1")
 
 
 @composite(method=False)

@@ -11,8 +11,8 @@ from fgrad.torch.ops.linalg.matrix_functions import matrix_norm
 from fgrad.torch.ops.reductions.norms import vector_norm
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 
-_ALL = evolve(operation_of(vector_norm), node="NormBackward0", plans={}, operand_count=0)
-_SOME = evolve(operation_of(vector_norm), node="NormBackward1", plans={}, operand_count=0)
+_ALL = evolve(operation_of(vector_norm), node="NormBackward0")
+_SOME = evolve(operation_of(vector_norm), node="NormBackward1")
 
 
 def plain_norm(input: Any, p: Any, dims: tuple[int, ...] | None = None, keepdim: bool = False) -> Tensor:

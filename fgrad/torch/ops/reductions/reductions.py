@@ -16,7 +16,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, is_half
 from fgrad.torch.ops.creation.making import sizes_of
-from fgrad.torch.ops.table.broadcasting import choose, inexact
+from fgrad.torch.ops.table.broadcasting import choose, inexact, number_like
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, COMPUTED, NOT_TAKEN, TRUTH, WITHOUT_NAN, floating
 from fgrad.torch.ops.table.overloads import overload
@@ -178,7 +178,7 @@ def average(input: Any, axes: Ints, keepdim: bool) -> Any:
     """The mean over axes; for 16-bit elements it is rounded only once."""
     widened = cast(input, dtypes.float32) if is_half(input.dtype) else input
     total = _sum_or_reshape(widened, axes, keepdim)
-    return lax.convert_element_type(lax.div(total, lax.full_like(total, reduced_count(input.shape, axes))), input.dtype)
+    return lax.convert_element_type(lax.div(total, number_like(reduced_count(input.shape, axes), total)), input.dtype)
 
 
 @overload("mean", "MeanBackward0")
@@ -231,9 +231,9 @@ def _products_of_others(x: Any, axes: Ints) -> Any:
     order = (*axes, *(i for i in range(x.ndim) if i not in axes))
     permuted = lax.transpose(x, order)
     flat = lax.reshape(permuted, (reduced_count(x.shape, axes), *permuted.shape[len(axes) :]))
-    one = lax.full_like(flat[:1], 1)
-    before = lax.cumprod(lax.concatenate([one, flat[:-1]], 0), 0)
-    after = lax.cumprod(lax.concatenate([flat[1:], one], 0), 0, reverse=True)
+    one, count = lax.full((1, *flat.shape[1:]), 1, x.dtype), flat.shape[0]
+    before = lax.cumprod(lax.concatenate([one, lax.slice_in_dim(flat, 0, count - 1)], 0), 0)
+    after = lax.cumprod(lax.concatenate([lax.slice_in_dim(flat, 1, count), one], 0), 0, reverse=True)
     products = lax.reshape(lax.mul(before, after), permuted.shape)
     return lax.transpose(products, tuple([order.index(i) for i in range(x.ndim)]))
 

@@ -21,7 +21,7 @@ from fgrad.torch.ops.elementwise.complex_numbers import complex
 from fgrad.torch.ops.examples import each_example
 from fgrad.torch.ops.linalg.products import matmul
 from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, reduced_count, static_dims, sum
-from fgrad.torch.ops.table.broadcasting import choose
+from fgrad.torch.ops.table.broadcasting import choose, number_like
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import overload
@@ -43,7 +43,7 @@ def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, A
 
 
 def _divided(x: Any, freedom: float) -> Any:
-    return lax.div(x, lax.full_like(x, freedom))
+    return lax.div(x, number_like(freedom, x))
 
 
 def _variance(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
@@ -59,7 +59,7 @@ def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
         return ct * choose(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
     if x.dtype.kind == "c":
         deviations = lax.conj(deviations)
-    return lax.full_like(deviations, 2.0 / freedom) * ct * deviations
+    return number_like(2.0 / freedom, deviations) * ct * deviations
 
 
 def _rounded_once(function: Any, x: Any) -> Any:

@@ -50,14 +50,32 @@ def check_broadcast(*arrays: Any) -> Ints:
     for other in arrays[1:]:
         if (error := mismatch(first, other.shape)) is not None:
             raise error
-        first = np.broadcast_shapes(first, other.shape)
+        first = _joined(first, other.shape)
     return first
+
+
+def _joined(one: Ints, other: Ints) -> Ints:
+    """The shape to which two that fit broadcast; NumPy's function takes no symbols."""
+    if len(one) < len(other):
+        one, other = other, one
+    axes = len(one) - len(other)
+    return (*one[:axes], *[m if n == 1 else n for n, m in zip(one[axes:], other, strict=True)])
+
+
+def number_like(number: Any, like: Any) -> Any:
+    """A number of elements, or what follows from such numbers, in the type and shape of an array.
+
+    It may be a symbol: NOTE [Families of graphs].
+    """
+    known = isinstance(number, int | float)
+    scalar = np.asarray(number, like.dtype)[()] if known else lax.convert_element_type(number, like.dtype)
+    return lax.broadcast_in_dim(scalar, like.shape, ()) if like.ndim else scalar
 
 
 def aligned(*arrays: Any) -> list[Any]:
     """The arrays broadcast to one shape."""
     shape = check_broadcast(*arrays)
-    return [_spread(x, shape, x.dtype) for x in arrays]
+    return [spread(x, shape, x.dtype) for x in arrays]
 
 
 def choose(condition: Any, x: Any, y: Any) -> Any:
@@ -67,15 +85,15 @@ def choose(condition: Any, x: Any, y: Any) -> Any:
     if len(strong) < 2 and dtype not in strong:
         return jnp.where(condition, x, y)  # which keeps a weak type
     shape: Ints = jnp.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])  # type: ignore[assignment]
-    condition = _spread(condition, shape if np.ndim(condition) else (), np.dtype(np.bool_))
-    return lax.select_n(condition, _spread(y, shape, dtype), _spread(x, shape, dtype))
+    condition = spread(condition, shape if np.ndim(condition) else (), np.dtype(np.bool_))
+    return lax.select_n(condition, spread(y, shape, dtype), spread(x, shape, dtype))
 
 
 def _is_weak(x: Any) -> bool:
     return (isinstance(x, int | float | complex) and not isinstance(x, np.generic)) or getattr(x, "weak_type", False)
 
 
-def _spread(x: Any, shape: Ints, dtype: np.dtype) -> Any:
+def spread(x: Any, shape: Ints, dtype: np.dtype) -> Any:
     """An array, or a number, in a type and broadcast to a shape."""
     if not isinstance(x, jax.Array):
         x = np.asarray(x, dtype)[()]

@@ -301,7 +301,7 @@ def twin_with_node(of: str, node: str, not_derived: str = "") -> None:
     """
     op = operation_of(TABLE[of].call)
     gradients = evolve(op.gradients, not_derived={"self": not_derived}) if not_derived else op.gradients
-    op = evolve(op, node=node, gradients=gradients, plans={}, operand_count=0)
+    op = evolve(op, node=node, gradients=gradients)
 
     def twin(input: Array) -> Tensor:
         return apply_inplace(op, (input,))

@@ -1,0 +1,135 @@
+"""An operation's graph for some sizes is the same, recorded for them or made from a recording on symbols."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fgrad.torch as torch
+from fgrad.graph.likeness import calls_alike
+from fgrad.mutable.operation.operation import Operation, Planned
+from fgrad.mutable.operation.sizes import _integers
+from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.seam import Graph
+from tests.torch.ops.playing import FILES, call
+
+F = torch.nn.functional
+
+#: what replaces the sizes of a sample, in order of their first use; a family is made at the second
+CHOICES = [(11, 13, 17, 19, 23, 29, 31, 37), (12, 15, 18, 20, 24, 30, 33, 40), (40, 9, 32, 8, 21, 16, 10, 64)]
+
+Call = tuple[Operation, Any, Any, Any]
+
+
+def planned_calls(run: Callable[[], Any]) -> list[Call]:
+    """The operations that a function plans, with types and parameters."""
+    found: dict[Any, Call] = {}
+    planned = Operation.planned
+
+    def noted(self: Operation, types: Any, params: Any, into: Any) -> Planned:
+        found.setdefault((self.name, params, into is None), (self, types, params, into))
+        return planned(self, types, params, into)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Operation, "planned", noted)
+        run()
+    return [*found.values()]
+
+
+def run_samples(file: str) -> None:
+    """The first sample of each operation in a file."""
+    seen: set[str] = set()
+    for sample in importlib.import_module(f"tests.torch.ops.{file}").SAMPLES:
+        if sample.name not in seen:
+            seen.add(sample.name)
+            call(torch, sample)
+
+
+def resized(found: Call, choice: tuple[int, ...]) -> Call | None:
+    """A call with other sizes, as far as they are not among the parameters; None if there are too many."""
+    operation, types, params, into = found
+    fixed = {0, 1, *_integers(params)}
+    tensors = [t for t in (*types, into) if isinstance(t, TensorType)]
+    sizes = dict.fromkeys([n for t in tensors for n in t.shape if n not in fixed])
+    if not 0 < len(sizes) <= len(choice):
+        return None
+    new = dict(zip(sizes, choice, strict=False))
+
+    def with_sizes(t: Any) -> Any:
+        if not isinstance(t, TensorType) or t.number is not None:
+            return t
+        return tensor_type(t.dtype, tuple([new.get(n, n) for n in t.shape]))
+
+    return operation, tuple(map(with_sizes, types)), params, with_sizes(into)
+
+
+def graphs_of(found: Call) -> list[Graph] | str:
+    """The graph of a call and that of its whole pull-back, or the error."""
+    try:
+        plan = Planned(*found)
+        wrt = tuple([at for i, at in plan.edges if at is not None and plan.named_operands[at][0] == i])
+        wrt = tuple([at for at in wrt if isinstance(t := plan.types[plan.present[at]], TensorType) and t.inexact])
+        return [plan.graph, *([plan.pullback_graph(wrt)[0]] if wrt and plan.differentiable else [])]
+    except Exception as error:
+        return str(error)
+
+
+def recorded(found: Call) -> list[Graph] | str:
+    """The same, recorded for the sizes of the call."""
+    found[0].sized.clear()
+    return graphs_of(found)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_graphs_are_those_that_are_recorded_for_the_sizes(file):
+    for found in planned_calls(lambda: run_samples(file)):
+        calls = [x for x in [resized(found, choice) for choice in CHOICES] if x is not None]
+        wanted = [recorded(x) for x in calls]
+        found[0].sized.clear()
+        made = [graphs_of(x) for x in calls]
+        for x, a, b in zip(calls, made, wanted, strict=True):
+            same = a == b if isinstance(a, str) or isinstance(b, str) else all(map(calls_alike, a, b))
+            assert same, (x[0].name, x[1:], a, b)
+        found[0].sized.clear()
+
+
+COMMON: dict[str, Callable[[int], Any]] = {
+    "add": lambda n: torch.ones(n, 3) + torch.ones(3),
+    "linear": lambda n: F.linear(torch.ones(n, 16), torch.ones(20, 16), torch.ones(20)),
+    "matmul": lambda n: torch.ones(2, n, 16) @ torch.ones(2, 16, n),
+    "softmax": lambda n: torch.ones(2, n, n).softmax(-1),
+    "layer_norm": lambda n: F.layer_norm(torch.ones(n, 16), (16,), torch.ones(16), torch.ones(16)),
+    "batch_norm": lambda n: F.batch_norm(torch.ones(9, n), torch.zeros(n), torch.ones(n), training=True),
+    "conv2d": lambda n: F.conv2d(torch.ones(2, n, 16, 16), torch.ones(n, n, 3, 3), padding=1),
+    "gelu": lambda n: F.gelu(torch.ones(n)),
+    "mean": lambda n: torch.ones(n, 3).mean(0),
+    "var": lambda n: torch.ones(n, 3).var(0),
+    "cross_entropy": lambda n: F.cross_entropy(torch.ones(n, 10), torch.zeros(n, dtype=torch.int64)),
+    "mse_loss": lambda n: F.mse_loss(torch.ones(n), torch.zeros(n)),
+    "cat": lambda n: torch.cat([torch.ones(n, 3), torch.ones(n, 4)], 1),
+    "where": lambda n: torch.where(torch.ones(n, 3) > 0, torch.ones(n, 3), torch.zeros(3)),
+    "masked_fill": lambda n: torch.ones(n, n).masked_fill(torch.ones(n, n) > 0, 1.0),
+    "embedding": lambda n: F.embedding(torch.zeros(n, dtype=torch.int64), torch.ones(20, 16)),
+    "gather": lambda n: torch.ones(n, 3).gather(1, torch.zeros(n, 1, dtype=torch.int64)),
+    "scatter_add": lambda n: torch.zeros(n, 3).scatter_add(0, torch.zeros(9, 3, dtype=torch.int64), torch.ones(9, 3)),
+    "relu_": lambda n: torch.ones(n).relu_(),
+}
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_common_operations_are_recorded_twice_for_all_sizes(name, monkeypatch):
+    calls = planned_calls(lambda: COMMON[name](11))
+    for operation in {found[0].name: found[0] for found in calls}.values():
+        monkeypatch.setattr(operation, "plans", {})
+        monkeypatch.setattr(operation, "sized", {})
+    COMMON[name](11)
+    COMMON[name](13)
+
+    def refuse(*arrays: Any, **params: Any) -> None:
+        raise AssertionError("recorded again")
+
+    for operation in {found[0].name: found[0] for found in calls}.values():
+        monkeypatch.setattr(operation, "function", refuse)
+    for n in (17, 12, 19, 40):
+        COMMON[name](n)
