@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fgrad.api.checkpoint import (
         checkpoint,
         checkpoint_name,
-        checkpoint_policies,
         remat,
     )
     from fgrad.api.conventions import swap_convention
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     )
     from fgrad.api.loops import bounded_while
     from fgrad.api.rules import check_rule, define_rule
+    from fgrad.graph.remat_policies import checkpoint_policies
     from fgrad.questions.compare import compare
     from fgrad.questions.compile_cost import compile_cost
     from fgrad.questions.draw import draw
@@ -56,7 +56,7 @@ else:
         __name__,
         {
             "fgrad": "lax nn random scipy testing",
-            "fgrad.api.checkpoint": "checkpoint checkpoint_name checkpoint_policies remat",
+            "fgrad.api.checkpoint": "checkpoint checkpoint_name remat",
             "fgrad.api.conventions": "swap_convention",
             "fgrad.api.files": "load",
             "fgrad.api.forward": "jvp linear_transpose linearize",
@@ -64,6 +64,7 @@ else:
             "fgrad.api.jacobians": "hessian hvp jacfwd jacobian jacrev",
             "fgrad.api.loops": "bounded_while",
             "fgrad.api.rules": "check_rule define_rule",
+            "fgrad.graph.remat_policies": "checkpoint_policies",
             "fgrad.questions.compare": "compare",
             "fgrad.questions.compile_cost": "compile_cost",
             "fgrad.questions.draw": "draw",

@@ -474,7 +474,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class ReverseWhileError(ValueError):
+class ReverseWhileError(ValueError, NotImplementedError):
     """Reverse mode was needed of a ``while_loop`` inside staged code, whose number of steps is unknown."""
 
 

@@ -149,3 +149,10 @@ def test_random_functions():
     same(fgrad.grad(f)(x), jax.grad(f)(x), rtol=1e-4)
     drop = lambda x: jnp.sum(jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0))  # noqa: E731
     same(fgrad.grad(drop)(x), jax.grad(drop)(x))
+
+
+@pytest.mark.parametrize("library", [jax, fgrad], ids=["jax", "fgrad"])
+def test_functions_by_the_schur_form_raise_what_jax_raises(library):
+    # in reverse mode the loop that follows the Schur form is met first
+    with pytest.raises(NotImplementedError):
+        library.grad(lambda a: jnp.sum(jnp.real(jax.scipy.linalg.sqrtm(a))))(jnp.array([[4.0, 1.0], [2.0, 3.0]]))

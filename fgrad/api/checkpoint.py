@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import jax.ref
 import numpy as np
-from attrs import frozen
 from jax import tree_util
 
 from fgrad import errors
 from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions, with_positions
 from fgrad.graph.op import Op, intern
-from fgrad.graph.regions import keeps, remat as remat_region
+from fgrad.graph.regions import remat as remat_region
 from fgrad.graph.source import here
 from fgrad.jaxcore import copied, current_trace, is_evaluating, primitive, set_trace, typeof
 from fgrad.record.recorder import Recorder
@@ -156,149 +155,3 @@ def checkpoint_name(x: Any, name: str) -> Any:
         raise TypeError(f"checkpoint_name: name must be a string, got {errors.shown(name)}.")
     flat = leaves(x, "x", "checkpoint_name")
     return flat.unflatten([primitive("name").bind(leaf, name=name) for leaf in flat.values])
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# policies: predicates over (primitive, input types, parameters); equal policies are equal objects, for the caches
-
-
-def _everything(_: Any, *types: Any, **params: Any) -> bool:
-    return True
-
-
-def _nothing(_: Any, *types: Any, **params: Any) -> bool:
-    return False
-
-
-_PRODUCTS = frozenset({"dot_general", "scaled_dot", "ragged_dot_general", "conv_general_dilated"})
-
-
-def _dots(prim: Any, *types: Any, **params: Any) -> bool:
-    return prim.name in _PRODUCTS
-
-
-def _dots_without_batch(prim: Any, *types: Any, **params: Any) -> bool:
-    if prim.name != "dot_general":
-        return False
-    (_, _), (lhs_batch, rhs_batch) = params["dimension_numbers"]
-    return not lhs_batch and not rhs_batch
-
-
-@frozen
-class _Names:
-    """Keep values by their ``checkpoint_name``: those named in ``names``, or all (named) values but those."""
-
-    names: frozenset[str]
-    listed: bool
-    unnamed: bool
-
-    def __call__(self, prim: Any, *types: Any, **params: Any) -> bool:
-        if prim.name != "name":
-            return self.unnamed
-        return (params["name"] in self.names) == self.listed
-
-
-@frozen
-class _Either:
-    """Keep what one of two policies keeps."""
-
-    first: Callable[..., Any]
-    second: Callable[..., Any]
-
-    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
-        answer = self.first(prim, *types, **params)
-        return answer if keeps(answer) else self.second(prim, *types, **params)
-
-
-@frozen
-class _NamesOrOffload:
-    """Save values with some names, and offload those with others."""
-
-    saved: frozenset[str]
-    offloaded: frozenset[str]
-    source: str
-    destination: str
-
-    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
-        # JAX's own policy, because JAX must know the answer, which has the memory kinds
-        policy = jax.checkpoint_policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=[*self.saved], names_which_can_be_offloaded=[*self.offloaded],
-            offload_src=self.source, offload_dst=self.destination,
-        )  # fmt: skip
-        return policy(prim, *types, **params)
-
-
-@frozen
-class _OffloadDots:
-    """Offload products without batch dimensions."""
-
-    source: str
-    destination: str
-
-    def __call__(self, prim: Any, *types: Any, **params: Any) -> Any:
-        return jax.checkpoint_policies.offload_dot_with_no_batch_dims(self.source, self.destination)(
-            prim, *types, **params
-        )
-
-
-class _Policies:
-    """The policies for ``checkpoint(policy=...)``, under JAX's names.
-
-    ``everything_saveable``, ``nothing_saveable``; ``dots_saveable`` (matrix products and convolutions) and its other
-    name ``checkpoint_dots``; ``dots_with_no_batch_dims_saveable``; and functions that make policies: from names given
-    with ``checkpoint_name``, ``save_only_these_names``, ``save_any_names_but_these``,
-    ``save_anything_except_these_names``; from two policies, ``save_from_both_policies``.  What
-    ``save_and_offload_only_these_names`` and ``offload_dot_with_no_batch_dims`` keep may wait in the host's memory.
-
-    Source: `jax.checkpoint_policies <https://docs.jax.dev/en/latest/_autosummary/jax.checkpoint_policies.html>`_.
-    """
-
-    everything_saveable: Any = staticmethod(_everything)
-    nothing_saveable: Any = staticmethod(_nothing)
-    dots_saveable: Any = staticmethod(_dots)
-    checkpoint_dots: Any = staticmethod(_dots)
-    dots_with_no_batch_dims_saveable: Any = staticmethod(_dots_without_batch)
-    checkpoint_dots_with_no_batch_dims: Any = staticmethod(_dots_without_batch)
-
-    @staticmethod
-    def save_only_these_names(*names: str) -> Callable[..., bool]:
-        """Keep values with these names and nothing else."""
-        return _Names(frozenset(names), listed=True, unnamed=False)
-
-    @staticmethod
-    def save_any_names_but_these(*names: str) -> Callable[..., bool]:
-        """Keep named values except those with these names; no unnamed ones."""
-        return _Names(frozenset(names), listed=False, unnamed=False)
-
-    @staticmethod
-    def save_anything_except_these_names(*names: str) -> Callable[..., bool]:
-        """Keep every value, named or not, except those with these names."""
-        return _Names(frozenset(names), listed=False, unnamed=True)
-
-    @staticmethod
-    def save_from_both_policies(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
-        """Keep what either policy keeps."""
-        return _Either(first, second)
-
-    @staticmethod
-    def save_and_offload_only_these_names(
-        *,
-        names_which_can_be_saved: Sequence[str],
-        names_which_can_be_offloaded: Sequence[str],
-        offload_src: str,
-        offload_dst: str,
-    ) -> Callable[..., Any]:
-        """Keep values of the first names; move those of the others from one memory ("device") to another
-        ("pinned_host") and back when they are needed; keep nothing else."""
-        saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
-        if both := saved & offloaded:
-            raise ValueError(f"A value can be saved or offloaded, not both; named for both: {sorted(both)}.")
-        return _NamesOrOffload(saved, offloaded, offload_src, offload_dst)
-
-    @staticmethod
-    def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Callable[..., Any]:
-        """Keep matrix products without batch dimensions, in another memory."""
-        return _OffloadDots(offload_src, offload_dst)
-
-
-checkpoint_policies: _Policies = _Policies()

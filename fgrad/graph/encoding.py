@@ -22,6 +22,7 @@ from fgrad.graph.check import check, expanded
 from fgrad.graph.graph import Graph, evaluate
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.regions import Deferred
+from fgrad.graph.remat_policies import POLICIES, checkpoint_policies
 from fgrad.jaxcore import Primitive, ShapedArray, is_closed_jaxpr, is_open_jaxpr, primitive
 
 #: the most axes and bytes of an array in a file
@@ -70,11 +71,24 @@ for _name in (
     "everything_saveable", "nothing_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable"
 ):  # fmt: skip
     register(f"jax.checkpoint_policies.{_name}", getattr(jax.checkpoint_policies, _name))
+    register(f"fgrad.checkpoint_policies.{_name}", getattr(checkpoint_policies, _name))
 
 
-def registered(value: Any) -> bool:
-    """Whether a value was entered with ``register``."""
-    return any(value is known for known in _named.values())
+def is_policy(value: Any) -> bool:
+    """Whether a file may hold this as the policy of a ``checkpoint``."""
+    kind, parts = POLICIES.get(type(value).__name__, (None, {}))
+    if type(value) is kind:
+        return all(_PARTS[part](getattr(value, name)) for name, part in parts.items())
+    return callable(value) and any(value is known for known in _named.values())
+
+
+#: what the fields of a policy may be
+_PARTS: dict[str, Callable[[Any], bool]] = {
+    "flag": lambda value: type(value) is bool,
+    "names": lambda value: type(value) is frozenset and all(type(x) is str for x in value),
+    "policy": is_policy,
+    "text": lambda value: type(value) is str,
+}
 
 
 def _dtypes() -> dict[str, np.dtype]:
@@ -242,6 +256,9 @@ def _encode_object(value: Any, sink: Sink) -> Any:
     if kind.__name__ in RECORDS and getattr(lax, kind.__name__, None) is kind:
         fields = RECORDS[kind.__name__]
         return {"record": kind.__name__, "fields": {name: encode(getattr(value, name), sink) for name in fields}}
+    if kind is POLICIES.get(kind.__name__, (None,))[0]:
+        fields = tuple(POLICIES[kind.__name__][1])
+        return {"policy": kind.__name__, "fields": {name: encode(getattr(value, name), sink) for name in fields}}
     if isinstance(value, np.dtype) or any(value is dtype for dtype, _ in key_dtypes().values()):
         return {"dtype": encode_dtype(value)}
     if isinstance(value, type) and issubclass(value, np.generic):
@@ -323,6 +340,14 @@ def _decode_record(data: Any, store: Store) -> Any:
     if set(values) != set(fields) or not hasattr(lax, data["record"]):
         raise NoCode(f"a {data['record']} has the fields {fields}, not {tuple(values)}")
     return getattr(lax, data["record"])(**{name: decode(x, store) for name, x in values.items()})
+
+
+def _decode_policy(data: Any, store: Store) -> Any:
+    kind, fields = _known(POLICIES, data["policy"], "policy")
+    values = _expect_kind(dict, data["fields"])
+    if set(values) != set(fields):
+        raise NoCode(f"a policy {data['policy']} has the fields {tuple(fields)}, not {tuple(values)}")
+    return kind(**{name: decode(x, store) for name, x in values.items()})
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
@@ -407,6 +432,7 @@ _DECODERS: dict[tuple[str, ...], Callable[[Any, Store], Any]] = {
     ("function",): lambda data, store: _known(_functions(), data["function"], "function"),
     ("enum",): _decode_enum,
     ("fields", "record"): _decode_record,
+    ("fields", "policy"): _decode_policy,
     ("scalar_type",): lambda data, store: decode_dtype(data["scalar_type"]).type,
     ("bytes", "scalar"): _decode_scalar,
     ("array", "dtype", "shape"): _decode_array,

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.graph.check import Misfit
-from fgrad.graph.encoding import registered
+from fgrad.graph.encoding import is_policy
 from fgrad.graph.graph import Graph
 from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.kinds import (
@@ -273,7 +273,7 @@ _REGION_SCHEMAS: dict[str, dict[str, Kind]] = {
     "opaque": {"count": COUNT, "of": TEXT},
     "remat": {
         "barrier": optional(FLAG), "body": GRAPH,
-        "policy": optional(Kind("a registered function", lambda value, call: registered(value) and callable(value))),
+        "policy": optional(Kind("one of checkpoint_policies", lambda value, call: is_policy(value))),
     },
     "scan": {
         "body": GRAPH, "length": integer(0), "num_carry": COUNT, "num_consts": COUNT, "reverse": FLAG,

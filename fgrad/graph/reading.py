@@ -20,7 +20,7 @@ from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.kinds import is_number
 from fgrad.graph.op import Op, intern, intern_typed
 from fgrad.graph.parameters import check_parameters
-from fgrad.graph.regions import REGIONS, Deferred, VjpRule
+from fgrad.graph.regions import REGIONS, Absent, Deferred, VjpRule
 from fgrad.graph.source import Source
 from fgrad.graph.writing import FORBIDDEN, digest, fingerprint, storage
 from fgrad.jaxcore import ShapedArray, primitive, typeof
@@ -96,11 +96,11 @@ class Reader:
         except RecursionError:
             raise NoCode("graphs are nested too deep") from None
         for op in self._entries["ops"]:
-            if isinstance(op, Op) and op.name in WITH_RULES:
+            if isinstance(op, Op) and op.name in WITH_RULES and not isinstance(op.params["rule"], Absent):
                 check_rule(op, op.params["rule"]())
         check_each(graphs)
         for i, rule in enumerate(self._entries["rules"]):
-            if rule is not None:
+            if rule is not None and not isinstance(rule, Absent):
                 remember(digest(self.document, i), rule)
         return graphs[_index(self.document.get("root"), len(graphs), "root")], self.document.get("extra")
 
@@ -195,13 +195,18 @@ class Reader:
         rules = self._entries["rules"]
         index = _index(index, len(rules), "rules")
         if rules[index] is None:
-            content = digest(self.document, index)
-            # the graphs of the rule may be read later, before it is called; the serial number distinguishes it from
-            # leftovers of a file that turned out bad
-            rules[index] = _rules_by_digest.get(content) or Deferred(
-                ("file", content, next(_serial)), lambda: self._rule(index)
-            )
+            rules[index] = self._deferred(index)
         return rules[index]
+
+    def _deferred(self, index: int) -> Deferred:
+        data = _expect(dict, self._table("rules")[index], "a rule")
+        if "absent" in data:
+            _keys_of(data, ("absent",), "a rule")
+            return Absent(_expect(str, data["absent"], "the reason why a rule is absent"))
+        content = digest(self.document, index)
+        # the graphs of the rule may be read later, before it is called; the serial number distinguishes it from
+        # leftovers of a file that turned out bad
+        return _rules_by_digest.get(content) or Deferred(("file", content, next(_serial)), lambda: self._rule(index))
 
     def _rule(self, index: int) -> Graph | VjpRule:
         data = self._table("rules")[index]

@@ -222,6 +222,20 @@ class Deferred:
         return hash(self.key)
 
 
+class Absent(Deferred):
+    """A rule that a file does not hold, and why: NOTE [Rules in files]."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str):
+        super().__init__(("absent", reason), self._refuse)
+        self.reason = reason
+
+    def _refuse(self) -> Any:
+        what = f"the graph was loaded from a file, in which its rule is not: {self.reason}"
+        raise errors.undefined("custom_jvp or custom_vjp", what)
+
+
 class DeferredByZeros(Deferred):
     """A custom rule that depends on which tangents or cotangents are symbolic zeros (``symbolic_zeros=True``).
 

@@ -10,9 +10,12 @@ byte (but for the source lines), whatever the machine.
 NOTE [Rules in files]
 A rule is recorded when it is first asked for; saving asks for all.  Rules are told apart by key, but a function that
 JAX wraps anew on every call gets a new key on every level of itself.  So a rule found inside itself ``LEVELS``
-times over, with the same listing on each level, is taken to be the same on all further ones.  What is loaded gets a
-key made from its content; a rule that this process has saved comes back as the same object, so that a graph equals
-what is loaded from its file.
+times over, with the same listing on each level, is taken to be the same on all further ones.  Others never end (each
+derivative of ``sinc`` has a rule of its own), or close over a tracer (that of the first derivative of ``exp1`` does;
+JAX has no second one either).  So a rule that closes over a tracer, or stands inside of ``ORDERS`` others, is absent
+from the file: the reason stands in its place, and an error has it where such a derivative is asked for.
+What is loaded gets a key made from its content; a rule that this process has saved comes back as the same object, so
+that a graph equals what is loaded from its file if no rule of it is absent there.
 """
 
 import contextlib
@@ -120,7 +123,8 @@ def encoded(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "ops": writer.ops, "rules": writer.rules, "sources": writer.sources,
     }  # fmt: skip
     for i, rule in enumerate(writer.originals):
-        remember(digest(document, i), rule)
+        if "absent" not in writer.rules[i]:
+            remember(digest(document, i), rule)
     return document, writer.arrays
 
 

@@ -1,8 +1,10 @@
 """The document of a graph: JSON tables, and arrays beside them; see NOTE [The file format] in ``saving.py``."""
 
 import hashlib
+import itertools
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,13 +17,15 @@ from fgrad.graph.graph import Const, Graph, Node
 from fgrad.graph.names import stored_names
 from fgrad.graph.op import Op, Region
 from fgrad.graph.parameters import check_parameters
-from fgrad.graph.regions import Deferred, VjpRule
+from fgrad.graph.regions import Absent, Deferred, VjpRule
 from fgrad.graph.source import Source
-from fgrad.graph.text import render
-from fgrad.jaxcore import Tracer, primitive, typeof
+from fgrad.graph.text import render, subgraphs
+from fgrad.jaxcore import ShapedArray, Tracer, primitive, typeof
 
 #: how often a rule must stand inside itself before its further levels are taken to be the same
 LEVELS = 3
+#: how many rules may stand inside each other in a file: derivatives up to this order
+ORDERS = 8
 #: operations that call outside code by a name or address in their parameters, or wait for a device
 FORBIDDEN = frozenset(
     {"ffi_call", "infeed", "outfeed", "xla_call", "custom_partitioning", "tpu_custom_call", "mosaic_gpu"}
@@ -36,6 +40,25 @@ def storage(dtype: Any) -> np.dtype:
 
 def fingerprint(bits: np.ndarray) -> str:
     return hashlib.sha256(repr((bits.dtype.str, bits.shape)).encode() + bits.tobytes()).hexdigest()
+
+
+class NotHeld(NoCode):
+    """A rule that a file leaves out: NOTE [Rules in files]."""
+
+
+def traced_constant(kind: ShapedArray) -> str:
+    return (
+        f"it closes over a traced value of type {kind.str_short()}; pass it as an argument, or make the graph outside "
+        "jit, vmap and grad"
+    )
+
+
+def constants(graph: Graph) -> Iterator[Const]:
+    """The constants of a graph and of the graphs inside of it."""
+    yield from graph.consts
+    for node in graph:
+        for _, inner in subgraphs(node):
+            yield from constants(inner)
 
 
 class Writer:
@@ -81,10 +104,7 @@ class Writer:
     def const(self, const: Const) -> dict[str, Any]:
         value, kind = const.value, const.type
         if isinstance(value, Tracer):
-            raise NoCode(
-                f"it closes over a traced value of type {kind.str_short()}; pass it as an argument, or make the "
-                "graph outside jit, vmap and grad"
-            )
+            raise NoCode(traced_constant(kind))
         data: dict[str, Any] = {"type": encode_type(kind)}
         plain = _python_number(value)
         if plain is not None and typeof(plain) == kind:
@@ -145,11 +165,10 @@ class Writer:
         if op.name not in WITH_RULES:
             raise NoCode("its rule is a Python function, which a file does not hold")
         try:
-            rule = deferred()
-        except Exception as error:  # of the user's rule, or of one that must know which arguments are differentiated
-            raise NoCode(f"its rule cannot be recorded ({str(error).partition(chr(10))[0]})") from error
+            rule, graphs = self._recorded(deferred)
+        except NotHeld as absent:
+            return self._absent(deferred, str(absent))
         check_rule(op, rule)
-        graphs = (rule.forward, rule.backward) if isinstance(rule, VjpRule) else (rule,)
         listing = [op.name, op.params["num_consts"], *(render(g, source=False) for g in (op.params["call"], *graphs))]
         alike = [i for i in self._open if self._listings[i] == listing]
         if len(alike) >= LEVELS:
@@ -162,6 +181,30 @@ class Writer:
         numbers = [self.graph(g) for g in graphs]
         self._open.pop()
         self.rules[index] = {"graphs": numbers, **({"wrt": list(rule.wrt)} if isinstance(rule, VjpRule) else {})}
+        return index
+
+    def _recorded(self, deferred: Deferred) -> tuple[Any, tuple[Graph, ...]]:
+        """The rule and its graphs."""
+        if isinstance(deferred, Absent):
+            raise NotHeld(deferred.reason)
+        if len(self._open) >= ORDERS:
+            raise NotHeld(f"it is needed for derivatives of higher order than {ORDERS} alone")
+        try:
+            rule = deferred()
+        except Exception as error:  # of the user's rule, or of one that must know which arguments are differentiated
+            kind = NotHeld if isinstance(error, jax.errors.UnexpectedTracerError) else NoCode
+            raise kind(f"its rule cannot be recorded ({str(error).partition(chr(10))[0]})") from error
+        graphs = (rule.forward, rule.backward) if isinstance(rule, VjpRule) else (rule,)
+        for const in itertools.chain(*map(constants, graphs)):
+            if isinstance(const.value, Tracer):
+                raise NotHeld(traced_constant(const.type))
+        return rule, graphs
+
+    def _absent(self, deferred: Deferred, reason: str) -> int:
+        index = self._rule_of[deferred] = len(self.rules)
+        self.originals.append(deferred)
+        self._listings.append(None)
+        self.rules.append({"absent": reason})
         return index
 
     def source(self, source: Source | None) -> int | None:
@@ -216,7 +259,7 @@ def digest(document: dict[str, Any], rule: int) -> str:
         if table == "graphs":
             data["nodes"] = [[number("ops", op), inputs] for op, inputs, _ in data["nodes"]]
         elif table == "rules":
-            data["graphs"] = [number("graphs", g) for g in data["graphs"]]
+            data["graphs"] = [number("graphs", g) for g in data.get("graphs", ())]
         else:
             data["params"] = {k: local(v) for k, v in data["params"].items()}
         text.update(json.dumps(data, sort_keys=True).encode())

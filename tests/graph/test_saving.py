@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 
 import jax
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import fgrad
-from fgrad.errors import GraphFileError
+from fgrad.errors import GraphFileError, UndefinedDerivativeError
 from fgrad.graph import encoding, reading, saving, writing
 from fgrad.graph.graph import Builder, Const, Graph, evaluate
 from fgrad.graph.importing import from_jaxpr
@@ -209,6 +210,70 @@ def test_a_rule_that_calls_its_own_function(wrapped):
     for _ in range(3):
         f, g = fgrad.grad(lambda x, f=f: jnp.sum(f(x))), jax.grad(lambda x, g=g: jnp.sum(g(x)))
     np.testing.assert_allclose(f(x), g(x), rtol=1e-4)
+
+
+def test_rules_that_never_end(monkeypatch):
+    monkeypatch.setattr(writing, "ORDERS", 2)
+    data = saved(graph_of(jnp.sinc, jnp.float32(0.4)))
+    monkeypatch.setattr(reading, "_rules_by_digest", OrderedDict())  # as in another process
+    found = loaded(data)
+    f, g = lambda x: evaluate(found, [x])[0], jnp.sinc
+    for _ in range(writing.ORDERS):
+        f, g = fgrad.grad(f), jax.grad(g)
+    x = jnp.float32(0.4)
+    np.testing.assert_allclose(f(x), g(x), rtol=1e-4)
+    with pytest.raises(UndefinedDerivativeError, match=r"higher order than 2 alone"):
+        fgrad.grad(f)(x)
+
+
+def test_rules_that_close_over_a_tracer(monkeypatch):
+    # the rule of the derivative of exp1 closes over an integer that jit traces: JAX has no second derivative of it
+    graph = graph_of(fgrad.grad(jax.scipy.special.exp1), jnp.float32(1.5))
+    data = saved(graph)
+    monkeypatch.setattr(reading, "_rules_by_digest", OrderedDict())  # as in another process
+    found = loaded(data)
+    np.testing.assert_allclose(evaluate(found, [1.5]), evaluate(graph, [1.5]), rtol=1e-6)
+    assert saved(found) == data
+    with pytest.raises(UndefinedDerivativeError, match=r"closes over a traced value of type int32"):
+        fgrad.grad(lambda x: evaluate(found, [x])[0])(jnp.float32(1.5))
+
+
+@pytest.mark.parametrize("policies", [jax.checkpoint_policies, fgrad.checkpoint_policies], ids=["jax", "fgrad"])
+def test_policies_of_names(policies):
+    def body(x):
+        return jnp.sum(jnp.sin(fgrad.checkpoint_name(jnp.sin(x), "h")))
+
+    made = [policies.save_only_these_names("h", "g"), policies.save_any_names_but_these("g")]
+    if policies is fgrad.checkpoint_policies:
+        made.append(policies.save_anything_except_these_names("h"))
+        made.append(policies.save_from_both_policies(policies.dots_saveable, made[0]))
+        made.append(policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
+        made.append(
+            policies.save_and_offload_only_these_names(
+                names_which_can_be_saved=["h"],
+                names_which_can_be_offloaded=["g"],
+                offload_src="device",
+                offload_dst="pinned_host",
+            )
+        )
+    for policy in made:
+        round_trip(graph_of(fgrad.checkpoint(body, policy=policy)))
+        round_trip(graph_of(fgrad.grad(fgrad.checkpoint(body, policy=policy))))
+
+
+def test_policies_of_a_file_are_checked():
+    policies = fgrad.checkpoint_policies
+    policy = policies.save_from_both_policies(policies.save_only_these_names("h"), policies.dots_saveable)
+    data = saved(graph_of(fgrad.checkpoint(jnp.sin, policy=policy)))
+    for change in (lambda fields: fields.update(second="h"), lambda fields: fields.pop("first")):
+
+        def broken(document, change=change):
+            for op in document["ops"]:
+                if op["name"] == "remat":
+                    change(op["params"]["policy"]["fields"])
+
+        with pytest.raises(GraphFileError, match=r"policy"):
+            loaded(altered(data, broken))
 
 
 def test_custom_rules_in_another_process(tmp_path):
