@@ -39,10 +39,8 @@ class NoFamilyError(Exception):
 @cache
 def symbols() -> tuple[Any, ...]:
     """Symbolic sizes from ``SMALLEST`` to ``LARGEST``."""
-    return symbolic_shape(
-        ", ".join(NAMES),
-        constraints=[f"{name} {bound}" for name in NAMES for bound in (f">= {SMALLEST}", f"<= {LARGEST}")],
-    )
+    bounds = [f"{name} >= {SMALLEST}" for name in NAMES] + [f"{name} <= {LARGEST}" for name in NAMES]
+    return tuple(symbolic_shape(", ".join(NAMES), constraints=bounds))
 
 
 class Member:
@@ -152,7 +150,7 @@ class _Writer:
 
         def make(member: Member) -> Graph:
             types = member.types
-            made = tuple([x if x.__class__ is Const else x(member) for x in kept])  # type: ignore[operator]
+            made = tuple([x if isinstance(x, Const) else x(member) for x in kept])
             made_nodes = tuple([Node(op if op.__class__ is Op else op(member), inputs) for op, inputs in steps])
             new = Graph(tuple([types[i] for i in in_types]), made, made_nodes, outputs)
             return _without_repeats(new) if is_made and len(set(made)) < len(made) else new
@@ -239,8 +237,8 @@ def _rule(rule: Deferred) -> Make:
 
 def _rule_of(rule: Any, numbers: tuple[int, ...]) -> Any:
     if isinstance(rule, VjpRule):
-        graphs = [_family_of(graph).member(numbers) for graph in (rule.forward, rule.backward)]
-        return VjpRule(*graphs, rule.wrt)
+        forward, backward = [_family_of(graph).member(numbers) for graph in (rule.forward, rule.backward)]
+        return VjpRule(forward, backward, rule.wrt)
     return _family_of(rule).member(numbers)
 
 

@@ -280,14 +280,15 @@ class Planned(Plan):
         """The graph of the pull-back, and what it reads; made from that for other sizes if it can be."""
         pattern, sized = self.pattern, self.operation.sized
         forward = pattern and sized.get(pattern.key)
-        if pattern is None or forward is None or forward.symbolic is None:
+        symbolic = forward and forward.symbolic
+        if pattern is None or forward is None or symbolic is None:
             return super().pullback_graph(wrt)
         first, (recorded, _) = forward.first
 
         def record(sizes: Sequence[Any]) -> tuple[Graph, Reads]:
             if sizes is first:
                 return self.pullback_of(recorded, wrt)
-            return self.pullback_of(self._recorded(sizes)[0] if sizes is pattern.sizes else forward.symbolic, wrt)
+            return self.pullback_of(self._recorded(sizes)[0] if sizes is pattern.sizes else symbolic, wrt)
 
         pullback = sized.get((pattern.key, wrt))
         if pullback is None:
