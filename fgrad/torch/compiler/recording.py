@@ -270,6 +270,8 @@ def _forward_and_backward(
     external = effects.external
     residuals = list(range(known_count, len(halves.known.outputs)))
     saved = [external.index(x) for x in derivative.saved]
+    memory = derivative.saved_memory
+    saved_new = [i for i, x in enumerate(effects.new_tensors) if (x.like._storage, x.like._counter) in memory]
     results = [effects.new_index(x) for x in derivative.results]
     targets = [external.index(x) for x in derivative.targets]
     types = [x._type for x in derivative.results]
@@ -277,7 +279,16 @@ def _forward_and_backward(
     placement = placement_of(tape, derivative.cotangents, derivative.gradients)
     placement = evolve(placement, inputs=tuple([len(residuals) + i for i in placement.inputs]))
     return halves.known, BackwardProgram(
-        halves.unknown, results, types, targets, target_types, derivative.strides, residuals, saved, placement
+        halves.unknown,
+        results,
+        types,
+        targets,
+        target_types,
+        derivative.strides,
+        residuals,
+        saved,
+        saved_new,
+        placement,
     )
 
 

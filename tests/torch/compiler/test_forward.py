@@ -1,5 +1,8 @@
 """``torch.compile`` of modules and losses: a forward program, one node, a backward program."""
 
+import gc
+import weakref
+
 import pytest
 
 import fgrad.torch as torch
@@ -129,6 +132,37 @@ def test_a_write_between_forward_and_backward_is_the_error_that_it_is():
         model[3].weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: [y.exp()],
+        lambda y: [y.relu_()],
+        lambda y: [(z := y.exp()) * 2, z],
+        lambda y: [(z := y.exp()) * 2, z.detach()],
+    ],
+)
+def test_a_write_to_a_result_that_its_history_has_saved_is_the_error_that_it_is(function):
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda: function(w * 3))
+    for _ in range(4):
+        results = compiled()
+        results[-1].detach().add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            results[0].sum().backward()
+
+
+def test_a_result_is_freed_at_once():
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda: (w * 3).exp())
+    gc.disable()
+    try:
+        for _ in range(4):
+            result = weakref.ref(compiled())
+            assert result() is None
+    finally:
+        gc.enable()
 
 
 def test_backward_twice_and_of_a_gradient_are_errors():
