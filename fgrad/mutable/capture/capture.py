@@ -462,7 +462,9 @@ class Capture:
     def continue_in_pieces(self, reason: str) -> Pieces:
         """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(tape, breaks=[reason], created=self.created, trial=self if self.trial else None)
+        pieces = self.pieces = Pieces(
+            tape, breaks=[reason], created=self.created, trial=self if self.can_be_undone else None
+        )
         if modes.capturing is self:
             modes.capturing = pieces
         for each in self.storages.values():
@@ -485,6 +487,15 @@ class Capture:
         self.symbolic.learn(lambda traced: tape.known[traced.number])
         settle(self.snapshot)
         return pieces
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether a call that has continued in pieces can be undone.
+
+        It holds symbolic numbers, which C code and ``type`` tell from others, although their values are known by then.
+        If that leads to an error, it is none of the user's, and the call is made again, uncompiled.
+        """
+        return self.trial or bool(self.symbolic.steps)
 
     def restore(self) -> None:
         """Restore everything from outside, and end the recording."""

@@ -16,8 +16,8 @@ from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of
-from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle
-from fgrad.mutable.capture.snapshot import Snapshot
+from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle, settled
+from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
@@ -30,7 +30,7 @@ from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
-from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers, without_symbols
+from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
 from fgrad.torch.compiler.placement import placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
@@ -91,10 +91,11 @@ def record(
         program, result = _recorded(capture, function, args, kwargs, arguments, strict)
         done = None
         if capture.pieces is not None:
-            done = EagerCall(without_symbols(result))
+            done = EagerCall(settled(result))
     finally:
         if capture.pieces is not None and capture.symbolic.steps:
-            settle(snapshot_of(function, args, kwargs))
+            roots = [] if done is None else [(Location("result", ("result",)), done.result)]
+            settle(snapshot_of(function, args, kwargs).walk(roots))
         refused = program.refused is not None
         program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
         if refused:  # Python runs at each call, and may use the numbers
@@ -106,7 +107,6 @@ def record(
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
             capture.restore()
-        if trial:
             for source, state in states:
                 source.restore(state)
     if program.effects is not None:
@@ -169,9 +169,16 @@ def _recorded(
         return Program.in_pieces([str(error)], []), None
     except Exception as error:
         if capture.pieces is not None:
-            raise  # the call itself has failed
+            if not (capture.can_be_undone and _may_be_of_symbols(error)):
+                raise  # the call itself has failed
+            capture.pieces = None
         # uncompiled, the call raises its own error
         return Program(Guards(), f"{type(error).__name__}: {error}"), None
+
+
+def _may_be_of_symbols(error: Exception) -> bool:
+    """Whether an error may be that of a number of a class ``Symbolic...`` where one of Python's is needed."""
+    return isinstance(error, TypeError) or "Symbolic" in str(error)
 
 
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
