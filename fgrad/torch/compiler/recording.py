@@ -28,6 +28,7 @@ from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
+from fgrad.torch.compiler.escapes import check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
@@ -150,12 +151,12 @@ def _recorded(
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
-        step = Step(capture, Snapshot(), result)
+        step = Step(capture, snapshot_of(function, args, kwargs), result)
+        check_escapes(step, outside=cut.stand_ins.values())
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         derivative = capture.call_traced(derivative_of, capture, [x for _, x in step.results()], cut)
         cut.undo()
         capture.breakable = breakable and derivative is None
-        step.after = snapshot_of(function, args, kwargs)
         return _program(step, effects_of(step, arguments), derivative), result
     except NotReplayable as reason:
         if not capture.breakable:
