@@ -1,12 +1,12 @@
 """Compiled functions whose results can be differentiated: a forward program, one node, and a backward program.
 
 NOTE [Forward and backward]
-If a result has a history, the capture continues: the engine sends a traced gradient through that history, to the
-tensors from outside that require grad.  So ``detach``, ``no_grad`` and custom Functions inside have their usual effect.
-The recording is split where it begins to depend on the gradients of the results; the first half is the forward program,
-and what the second half reads of it are the residuals.  The new node also saves those tensors that the nodes of the
-history have saved and that outlive the call, so that a write to one before backward raises the error that it raises
-uncompiled.
+If a result has a history, or a tensor that the function leaves in an attribute, the capture continues: the engine sends
+a traced gradient through that history, to the tensors from outside that require grad.  So ``detach``, ``no_grad`` and
+custom Functions inside have their usual effect.  The recording is split where it begins to depend on the gradients of
+the results; the first half is the forward program, and what the second half reads of it are the residuals.  The new
+node also saves those tensors that the nodes of the history have saved and that outlive the call, so that a write to one
+before backward raises the error that it raises uncompiled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ class Derivative:
     """The gradients of a captured call, as traced values.
 
     Attributes:
-      results: the results that have a history, in order.
+      results: the results, and what else outlives the call, that have a history, in order.
       cotangents: their traced gradients.
       targets: the tensors from outside that get gradients.
       gradients, strides: of the targets; None for row-major strides.
@@ -104,7 +104,7 @@ def _stand_in(node: Node, capture: Capture) -> Node:
 
 
 def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
-    """The gradients of the results that have a live history, or None if none has.  This consumes the history."""
+    """The gradients of those tensors that have a live history, or None if none has.  This consumes the history."""
     live = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     outside = set(cut.stand_ins.values())
     live = [x for x in live if not _is_over(x._node, outside)]  # type: ignore[arg-type]

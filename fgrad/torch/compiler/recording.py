@@ -154,7 +154,8 @@ def _recorded(
         step = Step(capture, snapshot_of(function, args, kwargs), result)
         check_escapes(step, outside=cut.stand_ins.values())
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
-        derivative = capture.call_traced(derivative_of, capture, [x for _, x in step.results()], cut)
+        outputs = [*[x for _, x in step.results()], *step.left()]
+        derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()
         capture.breakable = breakable and derivative is None
         return _program(step, effects_of(step, arguments), derivative), result

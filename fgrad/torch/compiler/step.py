@@ -60,6 +60,11 @@ class Step:
         written = [x for x in self.inputs if isinstance(x, StorageInput | GeneratorInput) and x.is_written]
         return [x for x in written if isinstance(x, GeneratorInput) or x.storage in reachable]
 
+    def left(self) -> list[Tensor]:
+        """The new tensors that the function has left in what it can reach."""
+        appended = [x for each in self.capture.growing.values() for x in each.appended if is_tensor(x)]
+        return [x for x in (*self.after.tensors, *appended) if x not in self.capture.snapshot.tensors]
+
     def results(self) -> list[tuple[str, Tensor]]:
         """The tensors among the results, with their paths."""
         leaves = named_leaves(self.result, Location("result", ("result",)))

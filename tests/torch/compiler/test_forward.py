@@ -165,6 +165,29 @@ def test_a_result_is_freed_at_once():
         gc.enable()
 
 
+@pytest.mark.parametrize("keep", [lambda kept, h: kept.append(h), lambda kept, h: kept.__setitem__(0, h)])
+def test_a_tensor_that_is_left_in_a_container_has_a_gradient_too(keep):
+    def trained(way):
+        w, kept, seen = torch.tensor([2.0, 3.0], requires_grad=True), [None], []
+
+        def function(x):
+            h = (w * x).tanh()
+            keep(kept, h)
+            return h.exp().sum()
+
+        step = way(function)
+        for i in range(5):
+            loss = step(torch.full((2,), 0.1 * i))
+            (loss + kept[-1].pow(2).sum()).backward()
+            seen.append(w.grad.tolist())
+        return seen, step
+
+    expected, _ = trained(lambda function: function)
+    found, step = trained(torch.compile)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert any(program.refused is None for each in step._compiled.programs.values() for program in each)
+
+
 def test_backward_twice_and_of_a_gradient_are_errors():
     w = torch.tensor([2.0], requires_grad=True)
     compiled = torch.compile(lambda: (w * w).sum())
