@@ -5,7 +5,8 @@ A function may leave a tensor, or a number that is computed from tensors, where 
 ``functools``, in a list of more than ``LARGEST`` elements.  What is traced is of no use there once the recording is
 over.  So all that is made inside is held weakly.  What is still alive when the function has returned, and is found
 neither by the walk nor in the result and its history, has escaped.  Such a call continues in pieces, which give it its
-value.
+value.  If that happens again, after a cache has been filled, the function is never recorded again: a recording that
+cannot continue would leave something traced behind.
 """
 
 import gc
@@ -22,11 +23,16 @@ from fgrad.torch.compiler.effects import NotReplayable
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
 
+
+class Escape(NotReplayable):
+    """Something traced has escaped."""
+
+
 _ESCAPED = "a {} that the function makes outlives it where no walk finds it: in a queue, a cache, a large container"
 
 
 def check_escapes(step: Step, outside: Collection[Node]) -> None:
-    """Raise ``NotReplayable`` if something traced has escaped.
+    """Raise ``Escape`` if something traced has escaped.
 
     Arguments:
       outside: the nodes that stand for histories from outside.
@@ -35,7 +41,7 @@ def check_escapes(step: Step, outside: Collection[Node]) -> None:
         return
     gc.collect()  # what is left may be garbage
     for kind in _escaped(step, outside):
-        raise NotReplayable(_ESCAPED.format(kind))
+        raise Escape(_ESCAPED.format(kind))
 
 
 def _escaped(step: Step, outside: Collection[Node]) -> list[str]:

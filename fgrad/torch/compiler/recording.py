@@ -28,7 +28,7 @@ from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
-from fgrad.torch.compiler.escapes import check_escapes
+from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
@@ -160,11 +160,12 @@ def _recorded(
         capture.breakable = breakable and derivative is None
         return _program(step, effects_of(step, arguments), derivative), result
     except NotReplayable as reason:
+        escapes = isinstance(reason, Escape)
         if not capture.breakable:
-            return Program.in_pieces([str(reason)], []), None
+            return Program.in_pieces([str(reason)], [], escapes), None
         pieces = capture.continue_in_pieces(str(reason))
         pieces.finish()
-        return Program.in_pieces(pieces.breaks, pieces.graphs), result
+        return Program.in_pieces(pieces.breaks, pieces.graphs, escapes), result
     except CaptureError as error:
         if strict:
             raise

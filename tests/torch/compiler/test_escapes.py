@@ -55,6 +55,36 @@ def test_it_has_its_value(into, of):
         result.sum().backward()
 
 
+def test_another_number_is_another_call():
+    kept = queue.SimpleQueue()
+
+    def function(x, i):
+        kept.put(x * i)
+        return x + i
+
+    compiled = torch.compile(function)
+    for i in range(4):
+        compiled(torch.ones(2), i)
+        assert kept.get().tolist() == [i, i] and kept.empty()
+
+
+def test_after_a_cache_has_been_filled_the_function_is_a_program():
+    w = torch.ones(2)
+
+    @functools.cache
+    def mask(n):
+        return torch.arange(n) * w
+
+    @torch.compile
+    def function(x):
+        return x * mask(2)
+
+    for _ in range(4):
+        assert function(torch.full((2,), 3.0)).tolist() == [0, 3]
+    assert mask(2).tolist() == [0, 1]
+    assert [program.refused for each in function._compiled.programs.values() for program in each] == [None]
+
+
 def test_what_only_history_or_garbage_holds_has_not_escaped():
     class Square(torch.autograd.Function):
         @staticmethod
