@@ -35,7 +35,7 @@ from fgrad.torch.compiler.containers import put_together, take_apart
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.reachable import snapshot_of
-from fgrad.torch.compiler.step import Step
+from fgrad.torch.compiler.step import Step, step_of
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
@@ -103,7 +103,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
             second = Capture(snapshot_of(function, args, kwargs))
             try:
                 result = second.run(function, args, kwargs)
-                step = Step(second, snapshot_of(function, args, kwargs), result)
+                step = step_of(second, function, args, kwargs, result)
                 check_unchanged(second.snapshot)
                 make = _pure_function(step, first, first_values)
             finally:
