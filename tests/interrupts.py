@@ -347,9 +347,42 @@ def counted(n: int) -> Made:
     return lambda: step(x), check
 
 
+def in_pieces(n: int) -> Made:
+    """A compiled step that runs in pieces: of its statements, the first ones have been executed, each of them whole."""
+    return _after(n, 1, [(-2.0, 4.0), (-1.0, 4.0), (-1.0, 3.0), (-1.0, 6.0), (-7.0, 6.0)])
+
+
+def continued(n: int) -> Made:
+    """The first call of such a step, which is recorded, and continues in pieces."""
+    return _after(n, 0, [(1.0, 0.0), (2.0, 0.0), (2.0, 2.0), (2.0, 4.0), (-2.0, 4.0)])
+
+
+def _after(n: int, calls: int, values: Sequence[tuple[float, float]]) -> Made:
+    w, v = torch.ones(n), torch.zeros(n)
+
+    @torch.compile
+    def step() -> None:
+        w.add_(1)
+        total = w.sum().item()
+        if total > -100 * n:
+            v.add_(w).mul_(2)
+        w.sub_(v.sum() / n)
+
+    for _ in range(calls):
+        step()
+
+    def check() -> None:
+        found = w.tolist(), v.tolist(), w._version + v._version
+        assert found in [([a] * n, [b] * n, 4 * calls + k) for k, (a, b) in enumerate(values)], found
+        step()
+        assert v.tolist() == [2 * (found[1][0] + found[0][0] + 1)] * n
+
+    return step, check
+
+
 PROGRAMS: tuple[Callable[[int], Made], ...] = (
     gradient, jitted, nested, ruled, looped, trained, accumulated, written, written_whole, waited, unrecorded, hooked,
-    custom, transformed, forward_mode, recomputed, captured, cast, overridden, wide, counted,
+    custom, transformed, forward_mode, recomputed, captured, cast, overridden, wide, counted, in_pieces, continued,
 )  # fmt: skip
 
 _sizes = iter(range(5, 1 << 30))

@@ -434,6 +434,10 @@ class Capture:
                     raise self.refusal(DRAWN)
                 self.continue_in_pieces(DRAWN)
             return result
+        except BaseException:
+            if self.pieces is not None:
+                self.pieces.tape.mend()
+            raise
         finally:
             if self.pieces is not None:
                 self.pieces.finish()
@@ -460,9 +464,12 @@ class Capture:
         return CaptureError(reason)
 
     def continue_in_pieces(self, reason: str) -> Pieces:
-        """Continue in pieces, the first being what was recorded so far; from now on effects are real."""
+        """Continue in pieces, the first being what was recorded so far; in the end, effects are real.
+
+        An interrupt before finds no pieces, and so everything is restored.
+        """
         tape = LiveTape.of(self.tape)
-        pieces = self.pieces = Pieces(tape, breaks=[reason], created=self.created, trial=self if self.trial else None)
+        pieces = Pieces(tape, breaks=[reason], created=self.created, trial=self if self.can_be_undone else None)
         if modes.capturing is self:
             modes.capturing = pieces
         for each in self.storages.values():
@@ -484,7 +491,17 @@ class Capture:
             pieces.set_generator_state(each.generator, each.value)
         self.symbolic.learn(lambda traced: tape.known[traced.number])
         settle(self.snapshot)
+        self.pieces = pieces
         return pieces
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether a call that has continued in pieces can be undone.
+
+        It holds symbolic numbers, which C code and ``type`` tell from others, although their values are known by then.
+        If that leads to an error, it is none of the user's, and the call is made again, uncompiled.
+        """
+        return self.trial or bool(self.symbolic.steps)
 
     def restore(self) -> None:
         """Restore everything from outside, and end the recording."""

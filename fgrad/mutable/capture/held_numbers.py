@@ -79,11 +79,32 @@ def held_in(snapshot: Snapshot, number: Holding) -> bool:
 def settle(snapshot: Snapshot) -> None:
     """Replace the symbolic numbers in all containers and variables of a snapshot by their values."""
     for container, _ in snapshot.containers.values():
+        if isinstance(container, set):
+            found = [x for x in container if settled(x) is not x]
+            container.difference_update(found)
+            container.update(map(settled, found))
+            continue
+        if isinstance(container, dict) and any(settled(key) is not key for key in container):
+            items = [*container.items()]
+            container.clear()
+            for key, value in items:
+                container[settled(key)] = value
         entries: Any = Items(container) if isinstance(container, list | deque) else container
-        if not isinstance(entries, set):
-            for key, value in [*entries.items()]:
-                if isinstance(value, SymbolicNumber):
-                    entries[key] = plain(value)
+        for key, value in [*entries.items()]:
+            if settled(value) is not value:
+                entries[key] = settled(value)
     for scope, name, _ in snapshot.variables.values():
-        if isinstance(value := scope.get(name, MISSING), SymbolicNumber):
-            scope[name] = plain(value)
+        if settled(value := scope.get(name, MISSING)) is not value:
+            scope[name] = settled(value)
+
+
+def settled(value: Any) -> Any:
+    """A value with its symbolic numbers, also those in tuples and frozen sets, replaced by theirs."""
+    if isinstance(value, SymbolicNumber):
+        return plain(value)
+    if not isinstance(value, tuple | frozenset):
+        return value
+    elements = [*map(settled, value)]
+    if all(x is y for x, y in zip(elements, value, strict=True)):
+        return value
+    return value._make(elements) if hasattr(value, "_make") else type(value)(elements)

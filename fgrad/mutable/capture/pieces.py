@@ -20,6 +20,7 @@ A capture that needs a number hands over what it has recorded so far, so nothing
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from math import inf
 from typing import Any
 
@@ -219,6 +220,9 @@ class Pieces:
         try:
             with _Inside(self):
                 return function(*args, **kwargs)
+        except BaseException:
+            self.tape.mend()
+            raise
         finally:
             self.finish()
 
@@ -276,6 +280,7 @@ class Pieces:
             self.run()
         except BaseException:
             # most likely an interrupt: complete the statements' effects before raising it
+            self.tape.mend()
             with suppress(Exception):
                 self.run()
             raise
@@ -386,6 +391,18 @@ class LiveTape(Tape):
     def live(self) -> list[Any]:
         """The tracers that are alive."""
         return [tracer for ref in self.tracers if (tracer := ref()) is not None]
+
+    def mend(self) -> None:
+        """Forget the operations that an interrupt has left half recorded, and inputs that have no value yet."""
+        ops = self.ops[: min(len(self.ops), len(self.codes), len(self.offsets))]
+        ends = [*accumulate([len(op.in_types) for op in ops])]
+        del ops[sum(end <= len(self.args) for end in ends) :]
+        del self.ops[len(ops) :], self.codes[len(ops) :], self.offsets[len(ops) :]
+        del self.args[ends[len(ops) - 1] if ops else 0 :]
+        numbers = [*accumulate([len(op.out_types) for op in ops], initial=self.base)]
+        self.count = numbers[-1]
+        unknown = {n for op, n in zip(ops, numbers, strict=False) if op.primitive is INPUT} - self.known.keys()
+        self.tracers[:] = [weakref.ref(x) for x in self.live() if x.number < self.count and x.number not in unknown]
 
     def end(self) -> None:
         """Recording is over: from now on, values live as long as their tracers."""

@@ -247,7 +247,7 @@ class Snapshot:
         """The attributes of an object: those in ``namespace``, or else in its ``__dict__``, and its slots."""
         namespace = getattr(value, "__dict__", None) if namespace is None else namespace
         attributes = dict(self.track(namespace)) if isinstance(namespace, dict) else {}
-        if slots := Slots.of(value):
+        if (slots := Slots.of(value)) is not None:
             attributes.update(self.track(slots).items())
         return [(location.attribute(k), v) for k, v in attributes.items() if k not in excluding]
 

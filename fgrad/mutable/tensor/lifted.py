@@ -68,7 +68,8 @@ class LiftedStorage(Storage):
         if get_ident() == value.thread:
             settle(self, value.traced)
         else:
-            value.over.wait()
+            while _array.__get__(self) is value:  # an interrupt may come before it is set
+                value.over.wait(0.01)
 
 
 def lift(storage: Storage, traced: Any) -> None:
@@ -85,16 +86,23 @@ def lift(storage: Storage, traced: Any) -> None:
 
 def settle(storage: Storage, array: Any) -> None:
     """Let a storage hold an array for all threads, and have its own class again."""
-    lifted = _array.__get__(storage) if storage.__class__ is LiftedStorage else None
-    if lifted is None:
+    lifted = _lifted(storage)
+    if storage.__class__ is not LiftedStorage:
         storage.array = array
-    else:
-        _array.__set__(storage, array)
-        storage.__class__ = Storage
+        return
+    _array.__set__(storage, array)
+    storage.__class__ = Storage
+    if lifted is not None:
         lifted.over.set()
 
 
 def restore(storage: Storage, array: Any) -> None:
     """Undo ``lift``; what other threads have written in the meantime stays."""
-    lifted = _array.__get__(storage) if storage.__class__ is LiftedStorage else None
+    lifted = _lifted(storage)
     settle(storage, array if lifted is None else lifted.array)
+
+
+def _lifted(storage: Storage) -> Lifted | None:
+    """What a storage holds if it is lifted, not half so by an interrupt."""
+    value = _array.__get__(storage) if storage.__class__ is LiftedStorage else None
+    return value if value.__class__ is Lifted else None

@@ -28,6 +28,7 @@ itself (a comparison, a shape, ``print``), the recording continues in pieces, fr
 
 import math
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ class SymbolicNumbers:
       as_input: makes a traced value of a step's number, as an input of the program.
       cast: a traced value of one element as one of another type, without dimensions.
       ask: called when Python needs the values of late numbers, with the traced value of one; afterwards all are known.
+      made: all of these objects, weakly.
       are_settled: whether the call goes on with these values, so that no more of them are guarded.
     """
 
@@ -60,6 +62,7 @@ class SymbolicNumbers:
     inputs: int = 0
     results: dict[int, Any] = field(factory=dict)
     fixed: dict[int, RawSource | None] = field(factory=dict)
+    made: list["weakref.ref[SymbolicNumber]"] = field(factory=list)
     are_settled: bool = False
     #: the indices of the steps, by function and operands, or by a constant
     _indices: dict[Any, int] = field(factory=dict)
@@ -203,7 +206,7 @@ class SymbolicNumbers:
 class SymbolicNumber:
     """A Python number that stands for all values that a program is called with (NOTE [Symbolic numbers])."""
 
-    __slots__ = ("_numbers", "_index")
+    __slots__ = ("_numbers", "_index", "__weakref__")
     _kind: type
 
     #: NumPy's numbers leave arithmetic with one to it
@@ -212,6 +215,7 @@ class SymbolicNumber:
     def __init__(self, numbers: SymbolicNumbers, index: int):
         self._numbers: SymbolicNumbers = numbers
         self._index: int = index
+        numbers.made.append(weakref.ref(self))
 
     @property
     def _value(self) -> Any:

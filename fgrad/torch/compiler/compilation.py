@@ -65,6 +65,7 @@ class Compiled:
       varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
       given_up: whether it is never one program again.
+      has_escapes: whether a call has left something where no walk finds it (NOTE [Escapes]).
       turns: the ways to run it then.
     """
 
@@ -74,6 +75,7 @@ class Compiled:
     varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
     given_up: bool = False
+    has_escapes: bool = False
     turns: Turns = field(factory=Turns)
     warned: bool = False
 
@@ -147,6 +149,11 @@ class Compiled:
                 )
             return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs, [*self.varying.held.values()], [*self.varying.growing.values()])
+        if program.escapes:
+            self.given_up = self.has_escapes
+            self.has_escapes = True
+            self.varying.refuse(numbers)  # with symbolic numbers a recording cannot continue in pieces
+            return self._in_pieces(args, kwargs) if done is None else done.result
         is_changed = self.varying.note_held(program.changed) | self.varying.note_growing(program.grown)
         if is_changed and program.refused is not None:
             return self(args, kwargs) if done is None else done.result

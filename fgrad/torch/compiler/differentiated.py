@@ -1,11 +1,12 @@
 """Compiled functions whose results can be differentiated: a forward program, one node, and a backward program.
 
 NOTE [Forward and backward]
-If a result has a history, the capture continues: the engine sends a traced gradient through that history, to the
-tensors from outside that require grad.  So ``detach``, ``no_grad`` and custom Functions inside have their usual effect.
-The recording is split where it begins to depend on the gradients of the results; the first half is the forward program,
-and what the second half reads of it are the residuals.  The new node also saves those tensors from outside that the
-nodes of the history have saved, so that a write to one before backward raises the same error as uncompiled.
+If a result has a history, or a tensor that the function leaves in an attribute, the capture continues: the engine sends
+a traced gradient through that history, to the tensors from outside that require grad.  So ``detach``, ``no_grad`` and
+custom Functions inside have their usual effect.  The recording is split where it begins to depend on the gradients of
+the results; the first half is the forward program, and what the second half reads of it are the residuals.  The new
+node also saves those tensors that the nodes of the history have saved and that outlive the call, so that a write to one
+before backward raises the error that it raises uncompiled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,11 +39,12 @@ class Derivative:
     """The gradients of a captured call, as traced values.
 
     Attributes:
-      results: the results that have a history, in order.
+      results: the results, and what else outlives the call, that have a history, in order.
       cotangents: their traced gradients.
       targets: the tensors from outside that get gradients.
       gradients, strides: of the targets; None for row-major strides.
       saved: the tensors from outside that the history has saved.
+      saved_memory: the storages and version counters of all tensors that it has saved.
     """
 
     results: list[Tensor]
@@ -51,6 +53,7 @@ class Derivative:
     gradients: list[Any]
     strides: list[Ints | None]
     saved: list[Tensor]
+    saved_memory: set[Any]
 
 
 @define(eq=False)
@@ -101,7 +104,7 @@ def _stand_in(node: Node, capture: Capture) -> Node:
 
 
 def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
-    """The gradients of the results that have a live history, or None if none has.  This consumes the history."""
+    """The gradients of those tensors that have a live history, or None if none has.  This consumes the history."""
     live = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     outside = set(cut.stand_ins.values())
     live = [x for x in live if not _is_over(x._node, outside)]  # type: ignore[arg-type]
@@ -109,7 +112,8 @@ def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Deri
         return None
     for node in outside:
         node.next_edges = ()  # backward ends here
-    saved = _saved(capture, [x._node for x in live], outside)  # type: ignore[misc]
+    memory = _saved_memory([x._node for x in live], outside)  # type: ignore[misc]
+    external = {(x._storage, x._counter): x for x in reversed(capture.snapshot.tensors)}
     targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
     edges: list[Edge | None] = [gradient_edge(x) for x in targets]
     cotangents = [new_tensor(capture.tape.input(x._type.array, accelerator_of(x._value())), x._type) for x in live]
@@ -124,23 +128,15 @@ def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Deri
         [x for x, _ in pairs],
         [g._value() for _, g in pairs],
         [kept_strides(g) for _, g in pairs],
-        saved,
+        [external[x] for x in memory if x in external],
+        set(memory),
     )
 
 
-def _saved(capture: Capture, nodes: Sequence[Node], outside: set[Node]) -> list[Tensor]:
-    """The tensors from outside that a history has saved."""
-    by_storage: dict[Any, Tensor] = {}
-    for tensor in reversed(capture.snapshot.tensors):
-        by_storage[tensor._storage, tensor._counter] = tensor
-    external: dict[Tensor, None] = {}
-    for node in _history(nodes, outside):
-        for each in getattr(node, "saved", ()):
-            tensor = each.tensor if isinstance(each, SavedTensor) else None
-            read = None if tensor is None else by_storage.get((tensor._storage, tensor._counter))
-            if read is not None:
-                external[read] = None
-    return list(external)
+def _saved_memory(nodes: Sequence[Node], outside: set[Node]) -> dict[Any, None]:
+    """The storages and version counters of the tensors that a history has saved, in order."""
+    saved = [x for node in _history(nodes, outside) for x in getattr(node, "saved", ()) if isinstance(x, SavedTensor)]
+    return dict.fromkeys([(x.tensor._storage, x.tensor._counter) for x in saved if x.tensor is not None])
 
 
 def _is_over(node: Node, outside: set[Node]) -> bool:
@@ -171,7 +167,8 @@ class BackwardProgram:
       targets: the indices of the tensors that get gradients.
       gradient_types, strides: of their gradients.
       residuals: their indices among the outputs of the first half.
-      saved: the indices of the tensors whose versions are checked.
+      saved: the indices of the tensors from outside whose versions are checked.
+      saved_new: those of the new tensors.
       placement: where it runs.
     """
 
@@ -183,6 +180,7 @@ class BackwardProgram:
     strides: list[Ints | None]
     residuals: list[int]
     saved: list[int]
+    saved_new: list[int]
     placement: Placement
     execution: Execution = field(init=False)
 
@@ -200,6 +198,7 @@ class BackwardProgram:
         node.saved = [save(tensors[at], "input") for at in self.saved]
         for number, index in enumerate(self.results):
             new_tensors[index]._node, new_tensors[index]._output_nr = node, number
+        node.saved += [save(new_tensors[at], "result", output=True) for at in self.saved_new]
 
 
 class CompiledFunctionBackward(Node):

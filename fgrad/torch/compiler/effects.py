@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import Holding
+from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
@@ -369,7 +369,7 @@ def _entries(effects: Effects, container: Any, before: dict[Any, Any]) -> None:
             raise NotReplayable(f"an entry is deleted: {_key_text(key)}")
     for key, value in container.items():
         if value is not before.get(key, effects):
-            _entry(effects, container, key, value, before.get(key, effects))
+            _entry(effects, container, settled(key), value, before.get(key, effects))
 
 
 def _additions(effects: Effects) -> None:

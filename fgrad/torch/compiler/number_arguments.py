@@ -11,8 +11,7 @@ from attrs import define, field
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.types.number_program import same_number
-from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain
-from fgrad.torch.compiler.containers import put_together, take_apart
+from fgrad.mutable.types.symbolic import SYMBOLIC
 
 #: more numbers outside of the arguments are data, and no inputs
 MOST_HELD = 32
@@ -43,15 +42,6 @@ def with_symbolic_numbers(
     return replaced(
         args, kwargs, places, lambda at, x: capture.symbolic_number(x, at if isinstance(at, str) else f"args[{at}]")
     )
-
-
-def without_symbols(result: Any) -> Any:
-    """A result with symbolic numbers replaced by their values; the same object if there are none."""
-    leaves: list[Any] = []
-    structure = take_apart(result, leaves)
-    if not any(isinstance(x, SymbolicNumber) for x in leaves):
-        return result
-    return put_together(structure, map(plain, leaves))
 
 
 @define(eq=False)

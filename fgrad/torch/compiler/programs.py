@@ -44,6 +44,7 @@ class Program:
       refused: the reason, if the call cannot be one program.
       breaks: the reasons, if it runs in pieces (NOTE [Pieces]).
       pieces: the graphs of the pieces.
+      escapes: whether it does because of what it leaves where no walk finds it (NOTE [Escapes]).
       turns: the ways to run it then (NOTE [Pieces take turns]).
       graph: from the inputs that are read to the outputs.
       reads: for each input of the graph, the index of a tensor, a window, or a function of the numbers in ``draws``.
@@ -94,13 +95,14 @@ class Program:
     seconds: float = 0.0
     breaks: tuple[str, ...] = ()
     pieces: tuple[Graph, ...] = ()
+    escapes: bool = False
     turns: Turns = field(factory=Turns)
 
     @classmethod
-    def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph]) -> "Program":
+    def in_pieces(cls, breaks: Sequence[str], graphs: Sequence[FlatGraph], escapes: bool = False) -> "Program":
         """The record of a call that runs in pieces."""
         pieces = tuple([flat_function(graph, (), ()) for graph in graphs])
-        return cls(Guards(), breaks[0], breaks=tuple(breaks), pieces=pieces)
+        return cls(Guards(), breaks[0], breaks=tuple(breaks), pieces=pieces, escapes=escapes)
 
     def call(self, arguments: Sequence[Tensor], inputs: Sequence[Any] = ()) -> "Call | None":
         """A call of this program on these arguments, and numbers among them that are inputs, if it applies to them."""

@@ -9,6 +9,7 @@ start, with initial values from which the second graph does what the first would
 average created by the user's step), both graphs are kept, and ``state["begun"]`` chooses between them.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.jaxcore import as_typed, with_x64
 from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
+from fgrad.mutable.capture.held_numbers import Holding
+from fgrad.mutable.capture.scopes import Items, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
@@ -32,7 +35,7 @@ from fgrad.torch.compiler.containers import put_together, take_apart
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.reachable import snapshot_of
-from fgrad.torch.compiler.step import Step
+from fgrad.torch.compiler.step import Step, step_of
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
@@ -46,6 +49,7 @@ BY_NUMBERS = (
     "closure pure, which gives the loss and puts the gradients into the state, and minimise with a JAX library "
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
+_NUMBERS = (bool, int, float)
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
     "pure function. Way out: do that outside of the function, or keep it in a tensor."
@@ -99,7 +103,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
             second = Capture(snapshot_of(function, args, kwargs))
             try:
                 result = second.run(function, args, kwargs)
-                step = Step(second, snapshot_of(function, args, kwargs), result)
+                step = step_of(second, function, args, kwargs, result)
                 check_unchanged(second.snapshot)
                 make = _pure_function(step, first, first_values)
             finally:
@@ -340,22 +344,18 @@ def check_unchanged(snapshot: Snapshot) -> None:
       RuntimeError: it has; the message says which.
     """
     for container, before in snapshot.changed():
-        if not isinstance(container, dict):
-            continue
-        for key, value in container.items():
-            old = before.get(key)
-            counts = value.__class__ in (int, float) and old.__class__ in (int, float)
-            if counts and value != old and not str(key).startswith("_"):
-                raise RuntimeError(CHANGED.format(path=_path_of(snapshot, container, key), before=old, after=value))
+        entries = Items(container) if isinstance(container, deque) else as_dict(container)
+        if entries is not None:
+            for key, old in entries_of(before):
+                _check_same(Holding(entries, key), old, snapshot)
+    for scope, name, old in snapshot.rebound():
+        _check_same(Holding(scope, name), old, snapshot)
 
 
-def _path_of(snapshot: Snapshot, container: Any, key: Any) -> str:
-    for location, obj in snapshot.objects.values():
-        if obj is container:
-            return location.item(key).path
-        if getattr(obj, "__dict__", None) is container:
-            return location.attribute(key).path
-    return repr(key)
+def _check_same(holding: Holding, old: Any, snapshot: Snapshot) -> None:
+    value = holding.read()
+    if type(value) in _NUMBERS and type(old) in _NUMBERS and value != old:
+        raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=old, after=value))
 
 
 def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> Sequence[Any]:

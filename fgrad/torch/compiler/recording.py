@@ -16,8 +16,8 @@ from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of
-from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle
-from fgrad.mutable.capture.snapshot import Snapshot
+from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle, settled
+from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
@@ -28,9 +28,10 @@ from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
+from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
-from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers, without_symbols
+from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
 from fgrad.torch.compiler.placement import placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
@@ -91,10 +92,11 @@ def record(
         program, result = _recorded(capture, function, args, kwargs, arguments, strict)
         done = None
         if capture.pieces is not None:
-            done = EagerCall(without_symbols(result))
+            done = EagerCall(settled(result))
     finally:
         if capture.pieces is not None and capture.symbolic.steps:
-            settle(snapshot_of(function, args, kwargs))
+            roots = [] if done is None else [(Location("result", ("result",)), done.result)]
+            settle(snapshot_of(function, args, kwargs).walk(roots))
         refused = program.refused is not None
         program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
         if refused:  # Python runs at each call, and may use the numbers
@@ -106,7 +108,6 @@ def record(
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
             capture.restore()
-        if trial:
             for source, state in states:
                 source.restore(state)
     if program.effects is not None:
@@ -150,28 +151,37 @@ def _recorded(
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
-        step = Step(capture, Snapshot(), result)
+        step = Step(capture, snapshot_of(function, args, kwargs), result)
+        check_escapes(step, outside=cut.stand_ins.values())
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
-        derivative = capture.call_traced(derivative_of, capture, [x for _, x in step.results()], cut)
+        outputs = [*[x for _, x in step.results()], *step.left()]
+        derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()
         capture.breakable = breakable and derivative is None
-        step.after = snapshot_of(function, args, kwargs)
         return _program(step, effects_of(step, arguments), derivative), result
     except NotReplayable as reason:
+        escapes = isinstance(reason, Escape)
         if not capture.breakable:
-            return Program.in_pieces([str(reason)], []), None
+            return Program.in_pieces([str(reason)], [], escapes), None
         pieces = capture.continue_in_pieces(str(reason))
         pieces.finish()
-        return Program.in_pieces(pieces.breaks, pieces.graphs), result
+        return Program.in_pieces(pieces.breaks, pieces.graphs, escapes), result
     except CaptureError as error:
         if strict:
             raise
         return Program.in_pieces([str(error)], []), None
     except Exception as error:
         if capture.pieces is not None:
-            raise  # the call itself has failed
+            if not (capture.can_be_undone and _may_be_of_symbols(error)):
+                raise  # the call itself has failed
+            capture.pieces = None
         # uncompiled, the call raises its own error
         return Program(Guards(), f"{type(error).__name__}: {error}"), None
+
+
+def _may_be_of_symbols(error: Exception) -> bool:
+    """Whether an error may be that of a number of a class ``Symbolic...`` where one of Python's is needed."""
+    return isinstance(error, TypeError) or "Symbolic" in str(error)
 
 
 def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
@@ -270,6 +280,8 @@ def _forward_and_backward(
     external = effects.external
     residuals = list(range(known_count, len(halves.known.outputs)))
     saved = [external.index(x) for x in derivative.saved]
+    memory = derivative.saved_memory
+    saved_new = [i for i, x in enumerate(effects.new_tensors) if (x.like._storage, x.like._counter) in memory]
     results = [effects.new_index(x) for x in derivative.results]
     targets = [external.index(x) for x in derivative.targets]
     types = [x._type for x in derivative.results]
@@ -277,7 +289,16 @@ def _forward_and_backward(
     placement = placement_of(tape, derivative.cotangents, derivative.gradients)
     placement = evolve(placement, inputs=tuple([len(residuals) + i for i in placement.inputs]))
     return halves.known, BackwardProgram(
-        halves.unknown, results, types, targets, target_types, derivative.strides, residuals, saved, placement
+        halves.unknown,
+        results,
+        types,
+        targets,
+        target_types,
+        derivative.strides,
+        residuals,
+        saved,
+        saved_new,
+        placement,
     )
 
 

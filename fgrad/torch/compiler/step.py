@@ -6,6 +6,7 @@ from typing import Any
 from attrs import define
 
 from fgrad.api.graphs import Graph, flat_function
+from fgrad.errors import CaptureError
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import is_tensor
@@ -14,6 +15,10 @@ from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.containers import named_leaves
 from fgrad.torch.compiler.reachable import snapshot_of
 
+HIDDEN = (
+    "{path} is a {name} that holds tensors, and no container whose tensors could be outputs of a graph. Ways out: "
+    "return them in a tuple or a dict, or register the class with torch.utils._pytree or jax.tree_util."
+)
 Input = StorageInput | GeneratorInput | NumberInput | SymbolicInput | DrawInput
 
 
@@ -60,6 +65,11 @@ class Step:
         written = [x for x in self.inputs if isinstance(x, StorageInput | GeneratorInput) and x.is_written]
         return [x for x in written if isinstance(x, GeneratorInput) or x.storage in reachable]
 
+    def left(self) -> list[Tensor]:
+        """The new tensors that the function has left in what it can reach."""
+        appended = [x for each in self.capture.growing.values() for x in each.appended if is_tensor(x)]
+        return [x for x in (*self.after.tensors, *appended) if x not in self.capture.snapshot.tensors]
+
     def results(self) -> list[tuple[str, Tensor]]:
         """The tensors among the results, with their paths."""
         leaves = named_leaves(self.result, Location("result", ("result",)))
@@ -78,6 +88,20 @@ class Step:
         return flat_function(flat, tuple([x.location.path for x in ins]), tuple([name for name, _ in outs]))
 
 
+def step_of(capture: Capture, function: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Step:
+    """A step whose function has returned a result.
+
+    Raises:
+      CaptureError: the result has tensors in an object that is no container.
+    """
+    step = Step(capture, snapshot_of(function, args, kwargs), result)
+    for location, x in named_leaves(result, Location("result", ("result",))):
+        is_new = not is_tensor(x) and id(x) not in step.after.objects
+        if is_new and Snapshot(uses_any=True).walk([(location, x)]).tensors:
+            raise CaptureError(HIDDEN.format(path=location.path, name=type(x).__name__))
+    return step
+
+
 def _is_of_the_call(location: Location) -> bool:
     return location.keys[0] in ("args", "kwargs")
 
@@ -93,6 +117,6 @@ def captured(
     capture = Capture(snapshot_of(function, args, kwargs), draws_early=draws_early)
     try:
         result = capture.run(function, args, kwargs)
-        return use(Step(capture, snapshot_of(function, args, kwargs), result))
+        return use(step_of(capture, function, args, kwargs, result))
     finally:
         capture.restore()

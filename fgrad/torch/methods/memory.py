@@ -372,6 +372,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
             storage = memo[id(self._storage)] = self._storage.holding(self._storage.array)
         result = alias(self, VersionCounter(), type(self))
         result._storage = storage
+        if modes.capturing is not None:
+            modes.capturing.note_created(result)  # with its storage
         cut(result)
         geometry = self._geometry_of()
         if not (geometry.conj or geometry.neg or self.is_meta):

@@ -1,5 +1,8 @@
 """``torch.compile`` of modules and losses: a forward program, one node, a backward program."""
 
+import gc
+import weakref
+
 import pytest
 
 import fgrad.torch as torch
@@ -129,6 +132,60 @@ def test_a_write_between_forward_and_backward_is_the_error_that_it_is():
         model[3].weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: [y.exp()],
+        lambda y: [y.relu_()],
+        lambda y: [(z := y.exp()) * 2, z],
+        lambda y: [(z := y.exp()) * 2, z.detach()],
+    ],
+)
+def test_a_write_to_a_result_that_its_history_has_saved_is_the_error_that_it_is(function):
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda: function(w * 3))
+    for _ in range(4):
+        results = compiled()
+        results[-1].detach().add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            results[0].sum().backward()
+
+
+def test_a_result_is_freed_at_once():
+    w = torch.tensor([2.0], requires_grad=True)
+    compiled = torch.compile(lambda: (w * 3).exp())
+    gc.disable()
+    try:
+        for _ in range(4):
+            result = weakref.ref(compiled())
+            assert result() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("keep", [lambda kept, h: kept.append(h), lambda kept, h: kept.__setitem__(0, h)])
+def test_a_tensor_that_is_left_in_a_container_has_a_gradient_too(keep):
+    def trained(way):
+        w, kept, seen = torch.tensor([2.0, 3.0], requires_grad=True), [None], []
+
+        def function(x):
+            h = (w * x).tanh()
+            keep(kept, h)
+            return h.exp().sum()
+
+        step = way(function)
+        for i in range(5):
+            loss = step(torch.full((2,), 0.1 * i))
+            (loss + kept[-1].pow(2).sum()).backward()
+            seen.append(w.grad.tolist())
+        return seen, step
+
+    expected, _ = trained(lambda function: function)
+    found, step = trained(torch.compile)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert any(program.refused is None for each in step._compiled.programs.values() for program in each)
 
 
 def test_backward_twice_and_of_a_gradient_are_errors():

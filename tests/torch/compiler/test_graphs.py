@@ -9,6 +9,7 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
+from fgrad.errors import CaptureError
 from fgrad.record import recording
 from tests.torch.compiler.programs import classifier, same
 
@@ -196,6 +197,18 @@ def test_the_graph_of_a_step_is_read_back():
         results = [g(*values) for g in (read, graph)]
     for one, two in zip(*results, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+class Output:
+    def __init__(self, loss):
+        self.loss = [loss]
+
+
+@pytest.mark.parametrize("make", [torch.capture, torch.pure])
+@pytest.mark.parametrize("hidden", [Output, lambda y: {y}, lambda y: lambda: y])
+def test_a_result_that_hides_tensors_is_refused(make, hidden):
+    with pytest.raises(CaptureError, match="result is a .* that holds tensors"):
+        make(lambda x: hidden(x * 2))(torch.ones(2))
 
 
 def test_it_goes_through_transformations():

@@ -1,6 +1,11 @@
 """Numbers that a compiled step reads from its tensors, which only the program knows: NOTE [Late numbers]."""
 
+import decimal
+import functools
+import io
+import json
 import math
+import statistics
 from collections import namedtuple
 
 import pytest
@@ -206,3 +211,89 @@ def test_a_full_graph_that_needs_the_value_names_the_line_that_needs_it():
 def test_explain_names_the_numbers():
     found = torch.compiler.explain(lambda x: {"total": (x * 2).sum().item()})(torch.ones(2))
     assert found.graph_count == 1 and not found.breaks and any("item" in name for name in found.outputs)
+
+
+def nested(kept, value):
+    kept["a"] = {"b": [(value, frozenset((value,)))], (value, 1): Metrics(value, 2)}
+
+
+def key(kept, value):
+    kept["a"] = {value: {value}}
+
+
+def classes_of(value):
+    """A value's structure with the classes of its numbers, which ``type`` tells apart."""
+    if isinstance(value, dict):
+        return [(classes_of(k), classes_of(v)) for k, v in value.items()]
+    return [classes_of(x) for x in value] if isinstance(value, tuple | list | set | frozenset) else (type(value), value)
+
+
+@pytest.mark.parametrize("keep", [nested, key])
+@pytest.mark.parametrize("late", [False, True])
+def test_no_symbolic_number_is_left_behind(keep, late):
+    w, held = torch.ones(2), {"steps": 0.0}
+
+    def function(kept, x):
+        held["steps"] += 1
+        loss = (w * x).sum()
+        keep(kept, loss.item() if late else held["steps"])
+        return [(loss.item(), held["steps"])]
+
+    seen = []
+    for way in (torch.compile, lambda function: function):
+        held["steps"], kept = 0.0, {}
+        step = way(functools.partial(function, kept))
+        seen.append([classes_of([step(torch.full((2,), float(i))), kept]) for i in range(4)])
+    assert seen[0] == seen[1]
+
+
+def test_a_scheduler_leaves_plain_numbers_in_a_tuple():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adamax([parameter], lr=0.01)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=20)
+
+    @torch.compile
+    def step(x):
+        loss = (parameter * x).sum()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.item()
+
+    for _ in range(4):
+        step(torch.ones(2))
+        assert [type(beta) for beta in optimizer.param_groups[0]["betas"]] == [float, float]
+
+
+@pytest.mark.parametrize("use", [json.dumps, decimal.Decimal, lambda x: statistics.mean([x, 1.0])])
+def test_c_code_and_others_that_ask_for_the_class_of_a_number(use):
+    w, printed = torch.ones(2), io.StringIO()
+
+    def function(x):
+        loss = (w * x).sum()
+        value = loss.item()
+        w.add_(1)
+        print(value, file=printed)
+        return use(value)
+
+    def seen(function):
+        w.fill_(1)
+        return [(function(torch.full((2,), float(i))), w.tolist()) for i in range(4)]
+
+    assert seen(torch.compile(function)) == seen(function)
+
+
+def test_an_error_of_the_function_after_a_number_was_needed_is_raised_once():
+    w, seen = torch.ones(2), []
+
+    @torch.compile
+    def function(x):
+        value = (w * x).sum().item()
+        w.add_(1)
+        seen.append(f"{value}")
+        raise ValueError(value)
+
+    for i in range(3):
+        with pytest.raises(ValueError, match=str(2.0 + 2 * i)):
+            function(torch.ones(2))
+    assert seen == ["2.0", "4.0", "6.0"] and w.tolist() == [4.0, 4.0]

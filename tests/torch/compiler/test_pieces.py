@@ -1,5 +1,6 @@
 """Calls that ask for numbers run in pieces: Python's statements run at each call, what is between them as programs."""
 
+import copy
 import gc
 
 import numpy as np
@@ -195,6 +196,20 @@ def test_an_interrupt_while_a_piece_runs_leaves_nothing_half_written(monkeypatch
     with pytest.raises(KeyboardInterrupt):
         compiled()
     assert w.tolist() == [10, 10] and w._version == 4
+
+
+def test_a_deep_copy_holds_an_array_afterwards():
+    w, kept = torch.ones(2), {}
+
+    def function():
+        w.add_(1)
+        kept["copy"] = copy.deepcopy({"w": w})
+
+    compiled = torch.compile(function)
+    later = torch.compile(lambda x: x * 2)
+    for i in range(3):
+        compiled()
+        assert later(kept["copy"]["w"]).tolist() == [2 * i + 4, 2 * i + 4]
 
 
 def test_hooks_run_in_pieces_too():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,37 @@ def test_a_number_of_pythons_that_changes_is_an_error():
     with pytest.raises(RuntimeError, match=r"changes .* a Python value that would be constant"):
         torch.pure(step)(torch.ones(2))
     assert optimizer.param_groups[0]["lr"] == 0.1 and scheduler.last_epoch == 0 and w.grad is None
+
+
+class Counter:
+    __slots__ = ("n",)
+
+
+@pytest.mark.parametrize("place", ["n", "_n", 0, "slot", "variable", "flag", "deque"])
+def test_wherever_it_is(place):
+    w, kept, slots, last = torch.ones(2), {"n": 0, "_n": 0.0, 0: [0], "flag": False}, Counter(), deque([0.0])
+    slots.n, variable = 0, 0
+
+    def function(x):
+        nonlocal variable
+        w.add_(x)
+        match place:
+            case "slot":
+                slots.n += 1
+            case "variable":
+                variable += 1
+            case "deque":
+                last[0] += 1
+            case 0:
+                kept[0][0] += 1
+            case "flag":
+                kept["flag"] = not kept["flag"]
+            case _:
+                kept[place] += 1
+
+    with pytest.raises(RuntimeError, match=r"changes .* a Python value that would be constant"):
+        torch.pure(function)(torch.ones(2))
+    assert (kept, slots.n, variable, list(last)) == ({"n": 0, "_n": 0.0, 0: [0], "flag": False}, 0, 0, [0.0])
 
 
 @pytest.mark.parametrize("program", ["sharded.py", "distributed.py"])
