@@ -107,4 +107,5 @@ def settled(value: Any) -> Any:
     elements = [*map(settled, value)]
     if all(x is y for x, y in zip(elements, value, strict=True)):
         return value
-    return value._make(elements) if hasattr(value, "_make") else type(value)(elements)
+    make: Any = getattr(value, "_make", type(value))  # of a named tuple
+    return make(elements)
