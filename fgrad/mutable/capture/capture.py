@@ -26,6 +26,7 @@ of another module) remain.  A call that turns out not to be one program can cont
 """
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
@@ -53,6 +54,10 @@ from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.values.evaluation import array_type, constant, is_abstract
 from fgrad.seam import CaptureError, Source, Tracer, here, with_x64
 
+COPIED = (
+    "a part of a tensor that a 0-dimensional index tensor names is a view, and {}: then the number is needed. Way out: "
+    "index by int(i), or write through the index (x[i] = ...)."
+)
 DRAWN = (
     "torch.capture: the function draws random numbers of Python or NumPy, which would be constants of the graph. Draw "
     "them outside of the function and pass them as an argument."
@@ -174,6 +179,7 @@ class Capture:
       pieces: the rest of the call, in pieces.
       trial: whether everything is restored in that case, too.
       position_is_read: whether the function asks where a tensor lies in its memory.
+      copies: the tensors that are views where an index is known, weakly, with their storages and those that they view.
     """
 
     snapshot: Snapshot
@@ -200,6 +206,7 @@ class Capture:
     pieces: Pieces | None = None
     trial: bool = False
     position_is_read: bool = False
+    copies: list[tuple["weakref.ref[Tensor]", Storage, Storage]] = field(factory=list)
     level: int = field(factory=next_level)
     #: the generators used by the draw being tried out, with their original states
     trial_states: dict[Any, Any] | None = None
@@ -266,6 +273,27 @@ class Capture:
     def note_position(self) -> None:
         """Note that Python reads where a tensor lies in its memory."""
         self.position_is_read = True
+
+    def gives_number(self, x: Tensor) -> bool:
+        """No: the number would be a constant of the graph."""
+        return False
+
+    def note_copy(self, copy: Tensor, viewed: Tensor) -> None:
+        """Note a tensor that is a copy here, and a view where the number of an index is known (``t[step]``)."""
+        self.copies.append((weakref.ref(copy), copy._storage, viewed._storage))
+
+    def note_write(self, tensor: Tensor) -> None:
+        """Refuse the write to such a copy, or to what it would be a view of."""
+        for ref, *storages in self.copies:
+            if tensor._storage in storages and ref() is not None:
+                raise self.refusal(COPIED.format("it or the tensor is written"))
+
+    def check_copies(self, outputs: Iterable[Tensor]) -> None:
+        """Refuse such a copy among the outputs, unless what it would be a view of is of no use then."""
+        storages = {x._storage for x in outputs}
+        for _, copied, viewed in self.copies:
+            if copied in storages and (viewed in storages or viewed in self.storages):
+                raise self.refusal(COPIED.format("it outlives the function"))
 
     def usually(self, flag: Tensor, usual: bool) -> bool:
         """Whether a tensor of one element is not zero: the usual case is recorded, if the caller can check it later."""

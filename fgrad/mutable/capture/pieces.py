@@ -161,6 +161,16 @@ class Pieces:
     def note_position(self) -> None:
         """Nothing to do: places in memory are those of this call."""
 
+    def gives_number(self, x: Tensor) -> bool:
+        """Whether a tensor holds a traced value of this call, which ends the piece."""
+        return getattr(x._value(), "_trace", None) is self.tape
+
+    def note_copy(self, copy: Tensor, viewed: Tensor) -> None:
+        """Nothing to do: where an index has a number, there is a view."""
+
+    def note_write(self, tensor: Tensor) -> None:
+        """Nothing to do: see ``note_copy``."""
+
     def usually(self, flag: Tensor, usual: bool) -> bool:
         """Whether a tensor of one element is not zero: here its value is known."""
         return bool(flag)

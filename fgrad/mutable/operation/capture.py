@@ -42,6 +42,17 @@ def note_position() -> None:
         modes.capturing.note_position()
 
 
+def gives_number(x: Tensor) -> bool:
+    """Whether a capture gives Python the number in a traced tensor: one that runs in pieces does."""
+    return modes.capturing is not None and modes.capturing.gives_number(x)
+
+
+def note_copy(copy: Tensor, viewed: Tensor) -> None:
+    """Tell a capture that a tensor is a copy, which is a view where numbers are known."""
+    if modes.capturing is not None:
+        modes.capturing.note_copy(copy, viewed)
+
+
 def usually(flag: Tensor, usual: bool) -> bool:
     """Whether a tensor of one element is not zero; ``usual`` says what to expect.
 

@@ -101,6 +101,7 @@ def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
     """
     if modes.capturing is not None:
         modes.capturing.lift_tensor(tensor)
+        modes.capturing.note_write(tensor)
     view = tensor._view
     root = tensor if view is None else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:

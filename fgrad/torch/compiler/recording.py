@@ -155,6 +155,7 @@ def _recorded(
         check_escapes(step, outside=cut.stand_ins.values())
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         outputs = [*[x for _, x in step.results()], *step.left()]
+        capture.check_copies(outputs)
         derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()
         capture.breakable = breakable and derivative is None

@@ -415,3 +415,45 @@ def test_a_parameter_that_gets_other_memory_after_a_write_runs_in_pieces():
     assert results == train(lambda f: f)[0]
     for programs in compiled._compiled.programs.values():
         assert all(program.breaks for program in programs)
+
+
+# -- a 0-dimensional index tensor makes a view -----------------------------------------------------------------------
+
+
+def write_the_part(table, step):
+    part = table[step % 3]
+    part.add_(1)
+    return part.sum()
+
+
+def write_the_whole(table, step):
+    part = table[step % 3]
+    table.add_(1)
+    return part.sum()
+
+
+@pytest.mark.parametrize("function", [write_the_part, write_the_whole, lambda table, step: table[step].detach()])
+def test_a_part_by_an_index_tensor_shares_memory(function):
+    tables = torch.zeros(3, 2), torch.zeros(3, 2)
+    compiled = torch.compile(function)
+    for step in range(3):
+        results = [run(table, torch.tensor(step)) for run, table in zip((function, compiled), tables, strict=True)]
+        assert torch.equal(*results)
+        if results[0].dim():
+            for part in results:
+                part.mul_(2).add_(step)
+        assert torch.equal(*tables)
+
+
+def test_a_part_that_is_only_read_is_in_one_program():
+    table = torch.arange(3.0)
+    compiled = torch.compile(lambda x, step: x * table[step], fullgraph=True)
+    for step in range(3):
+        assert compiled(torch.ones(2), torch.tensor(step)).tolist() == [step, step]
+    assert compiled._compiled.recorded == 1
+
+
+def test_a_part_that_is_written_is_no_single_program():
+    compiled = torch.compile(write_the_part, fullgraph=True)
+    with pytest.raises(fgrad.errors.CaptureError, match="is a view"):
+        compiled(torch.zeros(3, 2), torch.tensor(1))

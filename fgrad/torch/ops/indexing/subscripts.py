@@ -11,6 +11,7 @@ import numpy as np
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.capture import gives_number, note_copy
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import dtypes
@@ -69,7 +70,7 @@ def _as_index(x: Any) -> Any:
         elif isinstance(x, SupportsIndex) and not isinstance(x, np.generic):
             return operator.index(x)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
-        if x._type.dtype in (dtypes.bool_, dtypes.uint8) or is_abstract(x._value()):
+        if x._type.dtype in (dtypes.bool_, dtypes.uint8) or (is_abstract(x._value()) and not gives_number(x)):
             return x
         return x.item()
     return x
@@ -217,7 +218,10 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
         return index_tensors(self, (index,))
     result, pending = _apply_basic(self, index)
     if any(entry is not None for entry in pending):
-        return index_tensors(result, pending)
+        part = index_tensors(result, pending)
+        if not any(x._type.shape for x in pending if x is not None):
+            note_copy(part, self)
+        return part
     return alias_of(self) if result is self else result
 
 
