@@ -5,15 +5,22 @@ A walk that followed every name would go through half of the installed packages:
 mentions ``sys.modules``.  What a library keeps in its globals matters only if it may hold a tensor.  So the walk
 follows the closures and defaults of all functions, since they may be the user's, but it follows globals and classes
 only of modules that may use tensors: those of the user's project, and those of an installed package that name
-something of this layer.
+something of this layer.  Code that is executed in a namespace without ``__name__`` (``exec(text, {})``) is the user's.
 """
 
+import builtins
 import sys
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from fgrad.mutable.tensor.node import Node
+
+#: the module of code that is executed in a namespace without ``__name__``
+USERS = "__main__"
+#: ``Py_TPFLAGS_HEAPTYPE``: the class was made by a ``class`` statement
+_MADE_IN_PYTHON = 1 << 9
 #: packages whose objects hold none of the user's tensors
 WITHOUT_STATE = (
     "builtins",
@@ -30,6 +37,20 @@ WITHOUT_STATE = (
 #: what the modules of this layer call themselves; the second, where it stands in for PyTorch
 _OWN = frozenset(("fgrad", "torch"))
 _WITHOUT_STATE = tuple([f"{module}." for module in WITHOUT_STATE])
+
+
+def module_of(value: FunctionType | type) -> str | None:
+    """The module of a function or a class.
+
+    >>> module_of(int), module_of(Path), module_of(eval("lambda: 1", {}))
+    ('builtins', 'pathlib', '__main__')
+    """
+    module = value.__module__
+    if isinstance(value, FunctionType):
+        return USERS if module is None else module
+    if module != "builtins" or vars(builtins).get(value.__name__) is value:
+        return module
+    return USERS if value.__flags__ & _MADE_IN_PYTHON and not issubclass(value, Node) else module
 
 
 def is_without_state(module: str | None) -> bool:
@@ -88,4 +109,4 @@ def _uses_tensors(module: ModuleType) -> bool:
 def _comes_from_here(value: Any) -> bool:
     if isinstance(value, ModuleType):
         return is_own(value.__name__)
-    return is_own(value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__)
+    return is_own(module_of(value if isinstance(value, type | FunctionType) else type(value)))

@@ -27,7 +27,14 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.libraries import is_foreign, is_installed, is_library_or_stdlib, is_own, is_without_state
+from fgrad.mutable.capture.libraries import (
+    is_foreign,
+    is_installed,
+    is_library_or_stdlib,
+    is_own,
+    is_without_state,
+    module_of,
+)
 from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
 from fgrad.mutable.tensor.attributes import fields_of
@@ -151,7 +158,7 @@ class Snapshot:
         if name.startswith("__") and name.endswith("__"):
             is_used = id(cls) in self.instantiable if name in _CONSTRUCTORS else name not in _IGNORED
             return is_used and isinstance(_function_of(value), FunctionType)
-        return any(name in vars(base) for base in cls.__mro__ if is_foreign(base.__module__))
+        return any(name in vars(base) for base in cls.__mro__ if is_foreign(module_of(base)))
 
     def _user_classes(self, cls: type) -> list[type]:
         """Those of a class and its bases that are the user's."""
@@ -159,7 +166,7 @@ class Snapshot:
         if cached is None:
             cached = self._user_bases[id(cls)] = (
                 cls,
-                [base for base in cls.__mro__ if not is_foreign(base.__module__)],
+                [base for base in cls.__mro__ if not is_foreign(module_of(base))],
             )
         return cached[1]
 
@@ -215,14 +222,14 @@ class Snapshot:
             return [*items, *self.attributes(value, location)] if user_classes else items
         if isinstance(value, FunctionType):
             self.note_variables(value)
-            attributes = self.attributes(value, location) if vars(value) and not is_foreign(value.__module__) else []
+            attributes = self.attributes(value, location) if vars(value) and not is_foreign(module_of(value)) else []
             return [*roots_of(value), *attributes]
         if isinstance(value, MethodType):
             self.note_variables(value)
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
-        if isinstance(value, type | ModuleType) or is_without_state(type(value).__module__):
+        if isinstance(value, type | ModuleType) or is_without_state(module_of(type(value))):
             return ()
         self.uses_any |= isinstance(value, attrgetter | methodcaller)
         namespace = getattr(value, "__dict__", None)
@@ -274,7 +281,7 @@ class Snapshot:
     def note_variables(self, function: Any) -> None:
         """Note the values of the variables that a function mentions."""
         function = getattr(function, "__func__", function)
-        if not isinstance(function, FunctionType) or is_without_state(function.__module__):
+        if not isinstance(function, FunctionType) or is_without_state(module_of(function)):
             return
         variables: list[tuple[Any, str]] = []
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -357,7 +364,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
         return [(Location("self", ("self",)), function.__self__), *roots_of(function.__func__)]
     if not isinstance(function, FunctionType):
         return [(Location(_class_name(function), (_class_name(function),)), function)]
-    if is_without_state(function.__module__):
+    if is_without_state(module_of(function)):
         return []
     roots: list[tuple[Location, Any]] = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -382,7 +389,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
 def _has_foreign_globals(function: FunctionType) -> bool:
     """Whether the globals of a function hold none of the user's tensors; a wrapper takes another's ``__module__``."""
     scope = function.__globals__
-    module = scope.get("__name__", function.__module__)
+    module = scope.get("__name__", module_of(function))
     # an example in one of this layer's docstrings is typed into the module, and belongs to the reader
     is_example = is_own(module) and function.__code__.co_filename != scope.get("__file__")
     return is_foreign(module) and not is_example
@@ -421,12 +428,14 @@ def _user_modules(function: FunctionType) -> list[tuple[str, ModuleType]]:
 def is_plain_class(cls: type) -> bool:
     """Whether objects of a class are nothing but their attributes, and all its bases are the user's."""
     bases = [base for base in cls.__mro__ if base is not object]
-    return all("__slots__" not in vars(base) and not is_library_or_stdlib(base.__module__) for base in bases)
+    return all("__slots__" not in vars(base) and not is_library_or_stdlib(module_of(base)) for base in bases)
 
 
 def _is_of_a_project(cls: type) -> bool:
     """Whether a class is the user's own, so that all functions that use its attributes are found by a walk."""
-    return is_plain_class(cls) and not any(is_installed(base.__module__) for base in cls.__mro__)
+    return is_plain_class(cls) and not any(
+        is_installed(module) for base in cls.__mro__ if (module := module_of(base)) is not None
+    )
 
 
 #: methods that construct an object, and those that are not followed

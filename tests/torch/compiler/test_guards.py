@@ -1240,3 +1240,45 @@ def test_devices_are_guarded(steps):
             function(elsewhere)
     model.to("meta")
     assert compiled(elsewhere).device.type == "meta"
+
+
+# -- code that is executed in a namespace without a name --------------------------------------------------------------
+
+EXECUTED = """
+scale = 2.0
+
+class Holder:
+    power = 1
+
+holder = Holder()
+
+def built():
+    shift = 1.0
+
+    def function(x):
+        return (x * scale + shift) ** holder.power
+
+    def change(kind):
+        global scale
+        nonlocal shift
+        if kind == "global":
+            scale = 3.0
+        elif kind == "attribute":
+            holder.power = 2
+        else:
+            shift = 2.0
+
+    return function, change
+"""
+
+
+@pytest.mark.parametrize("kind", ["global", "attribute", "variable"])
+def test_code_without_a_module_is_guarded(kind):
+    namespace = {"torch": torch}
+    exec(EXECUTED, namespace)
+    function, change = namespace["built"]()
+    compiled = torch.compile(function)
+    for _ in range(2):
+        for _ in range(3):
+            assert compiled(torch.tensor(2.0)) == function(torch.tensor(2.0))
+        change(kind)
