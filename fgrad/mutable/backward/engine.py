@@ -147,7 +147,9 @@ def run_backward(
         captured = [None] * len(inputs)
         find_needed(task, inputs, accumulate)
     for edge, grad in roots:
-        receive(task, *edge, None if grad is None else cast(grad, type_at(edge, grad)))
+        if grad is not None and grad._type.dtype is not edge[0].out_types[edge[1]].dtype:
+            grad = cast(grad, type_at(edge, grad))
+        receive(task, *edge, grad)
     ready: list[Ready] = []
     for node in dict.fromkeys(edge[0] for edge, _ in roots):
         if not task.dependencies.get(node):

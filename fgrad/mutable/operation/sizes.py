@@ -8,6 +8,7 @@ Small sizes stay numbers, for rules and kernels tell them from others, and so do
 parameters.  Equal sizes are one symbol.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -112,4 +113,7 @@ def _family(record: Record, sizes: Sizes, known: Recorded) -> Family | None:
         is_member = other == known[1] and calls_alike(_member(family, sizes), known[0])
     except Exception:  # what it does depends on the sizes, or is something in which symbols cannot be replaced
         return None
+    finally:
+        # for each symbol JAX leaves an error that refers to itself, and through its frames to the operands
+        gc.collect(0)
     return family if is_member else None
