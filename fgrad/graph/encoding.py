@@ -1,5 +1,7 @@
 """Parameters, types and pytrees as JSON and back.
 
+Longer than most files: what writes a class of values and what reads it stand beside each other.
+
 A value that JSON cannot express is an object with a tag, ``{"dtype": "float32"}``.  Decoding creates values of a fixed
 list of classes and those entered with ``register``; nothing else is looked up by a name from the file.
 """

@@ -16,11 +16,10 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.types.type_names import MADE_IN_PYTHON
 
 #: the module of code that is executed in a namespace without ``__name__``
 USERS = "__main__"
-#: ``Py_TPFLAGS_HEAPTYPE``: the class was made by a ``class`` statement
-_MADE_IN_PYTHON = 1 << 9
 #: packages whose objects hold none of the user's tensors
 WITHOUT_STATE = (
     "builtins",
@@ -50,7 +49,7 @@ def module_of(value: FunctionType | type) -> str | None:
         return USERS if module is None else module
     if module != "builtins" or vars(builtins).get(value.__name__) is value:
         return module
-    return USERS if value.__flags__ & _MADE_IN_PYTHON and not issubclass(value, Node) else module
+    return USERS if value.__flags__ & MADE_IN_PYTHON and not issubclass(value, Node) else module
 
 
 def is_without_state(module: str | None) -> bool:

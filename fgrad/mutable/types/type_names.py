@@ -1,7 +1,7 @@
 """How PyTorch's errors name the type of an argument: classes written in C with their module, others without."""
 
 #: ``Py_TPFLAGS_HEAPTYPE``: the class was made by a ``class`` statement, so its C name holds no module
-_MADE_IN_PYTHON = 1 << 9
+MADE_IN_PYTHON = 1 << 9
 
 
 def type_name(value: object) -> str:
@@ -19,7 +19,7 @@ def type_name(value: object) -> str:
     name = cls.__dict__.get("__torch_name__")
     if name is not None:
         return name
-    if cls.__module__ == "builtins" or cls.__flags__ & _MADE_IN_PYTHON:
+    if cls.__module__ == "builtins" or cls.__flags__ & MADE_IN_PYTHON:
         return cls.__name__
     return f"{cls.__module__}.{cls.__name__}"
 

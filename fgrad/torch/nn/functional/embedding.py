@@ -24,7 +24,7 @@ from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
-from fgrad.torch.ops.indexing.coordinates import slices_at
+from fgrad.torch.ops.indexing.coordinates import read, scattered
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
@@ -49,7 +49,7 @@ def _check_type(tensor: Tensor, name: str, position: int, function: str, allowed
 
 
 def _rows(weight: Any, indices: Any) -> Any:
-    return slices_at(weight, lax.expand_dims(indices, (indices.ndim,)), 0, "clip")
+    return read(weight, (indices,), "clip")
 
 
 def _frequencies(indices: Any, size: int) -> Any:
@@ -65,9 +65,7 @@ def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: An
         rows = rows / frequency[flat][:, None].astype(rows.dtype)
     if padding_idx >= 0:
         rows = choose((flat == padding_idx)[:, None], 0, rows)
-    where = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-    zeros = jnp.zeros(like.shape, like.dtype)
-    return lax.scatter_add(zeros, lax.expand_dims(flat, (1,)), rows, where, mode="drop")
+    return scattered(lax.scatter_add, jnp.zeros(like.shape, like.dtype), (flat,), rows, mode="drop")
 
 
 @kernel(

@@ -59,7 +59,7 @@ def place_of(array: Any, coordinates: Coordinates) -> Place:
     axes = tuple([i for i, x in enumerate(coordinates) if not isinstance(x, slice)])
     arrays = aligned(*[coordinates[i] for i in axes])
     shape, count = arrays[0].shape, arrays[0].ndim
-    columns = [lax.expand_dims(x, (count,)) for x in arrays]
+    columns = [x[..., None] if isinstance(x, np.ndarray) else lax.expand_dims(x, (count,)) for x in arrays]
     numbers = columns[0] if len(columns) == 1 else lax.concatenate(columns, count)
     first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
     whole = [n for i, n in enumerate(array.shape) if i not in axes]
@@ -67,20 +67,23 @@ def place_of(array: Any, coordinates: Coordinates) -> Place:
     return Place(numbers, axes, kept, (*whole[:first], *shape, *whole[first:]))
 
 
-def read(array: Any, coordinates: Coordinates) -> Any:
-    """The elements at coordinates."""
+def read(array: Any, coordinates: Coordinates, mode: str = "promise_in_bounds") -> Any:
+    """The elements at coordinates; ``mode`` says what those out of bounds read."""
     place = place_of(array, coordinates)
     where = lax.GatherDimensionNumbers(place.kept, place.axes, place.axes)
     sizes = tuple([1 if i in place.axes else n for i, n in enumerate(array.shape)])
-    return lax.gather(array, place.numbers, where, sizes, mode="promise_in_bounds")
+    return lax.gather(array, place.numbers, where, sizes, mode=mode)
 
 
-def scattered(scatter: Any, array: Any, coordinates: Coordinates, values: Any, unique_indices: bool = False) -> Any:
+def scattered(
+    scatter: Any, array: Any, coordinates: Coordinates, values: Any, unique_indices: bool = False,
+    mode: str = "promise_in_bounds",
+) -> Any:  # fmt: skip
     """The array with values written by ``scatter`` (``lax.scatter``, ``lax.scatter_add``) to elements."""
     place = place_of(array, coordinates)
     where = lax.ScatterDimensionNumbers(place.kept, place.axes, place.axes)
     values = spread(values, place.shape, array.dtype)
-    return scatter(array, place.numbers, values, where, mode="promise_in_bounds", unique_indices=unique_indices)
+    return scatter(array, place.numbers, values, where, mode=mode, unique_indices=unique_indices)
 
 
 def _in_every_row(array: Any, index: Any, dim: int) -> bool:
@@ -118,15 +121,7 @@ def take_known(array: Any, indices: np.ndarray, axis: int) -> Any:
     if not size:
         return jnp.take(array, indices, axis)
     within = bool((indices >= 0).all() and (indices < size).all())
-    return slices_at(array, indices[..., None], axis, "promise_in_bounds" if within else "fill")
-
-
-def slices_at(array: Any, starts: Any, axis: int, mode: str) -> Any:
-    """The slices of an array at indices along an axis, none negative; ``starts`` has one more axis, of size 1, last."""
-    rank = starts.ndim - 1
-    kept = tuple([d for d in range(array.ndim - 1 + rank) if not axis <= d < axis + rank])
-    sizes = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
-    return lax.gather(array, starts, lax.GatherDimensionNumbers(kept, (axis,), (axis,)), sizes, mode=mode)
+    return read(array, slices(indices, axis), "promise_in_bounds" if within else "fill")
 
 
 def put_along(write: Callable[[Any, Coordinates, Any], Any], array: Any, index: Any, values: Any, dim: int) -> Any:

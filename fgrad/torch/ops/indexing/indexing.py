@@ -20,7 +20,7 @@ from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.run.flat_indices import all_below
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.indexing.coordinates import Coordinates, added, place_of, read, wrapped, written
+from fgrad.torch.ops.indexing.coordinates import Coordinates, added, place_of, read, scattered, wrapped, written
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.table import composite
 
@@ -70,8 +70,7 @@ def _nonzero(mask: Any, count: int) -> Any:
     flat = mask.reshape(-1).astype(bool)
     ranks = choose(flat, jnp.cumsum(flat) - 1, count)
     positions = lax.iota(np.int64, flat.size)
-    where = lax.ScatterDimensionNumbers((), (0,), (0,))
-    return lax.scatter(jnp.zeros(count, np.int64), ranks[:, None], positions, where, mode="drop")
+    return scattered(lax.scatter, jnp.zeros(count, np.int64), (ranks,), positions, mode="drop")
 
 
 def _index(array: Any, *indices: Any, spec: Spec) -> Any:
