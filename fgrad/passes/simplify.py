@@ -241,7 +241,7 @@ def _div(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) ->
 
 
 def _same_type(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
-    """Conversions, reshapes, broadcasts and the like that change nothing."""
+    """Conversions, broadcasts, blocks as large as the array, and the like that change nothing."""
     return args[0] if w.type(args[0]) == op.out_types[0] else None
 
 
@@ -314,6 +314,11 @@ def _rev(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) ->
     return args[0] if not op.params["dimensions"] else None
 
 
+def _update(w: Simplifier, op: Op, args: tuple[int, ...], source: Source | None) -> int | None:
+    """A block as large as the whole array replaces it, for XLA moves its start to where the block fits."""
+    return args[1] if w.type(args[1]) == op.out_types[0] else None
+
+
 #: operations of one operand with which conjugation commutes
 _REAL_LINEAR = frozenset((
     "transpose", "reshape", "broadcast_in_dim", "squeeze", "slice", "split", "unstack", "rev", "neg", "reduce_sum",
@@ -367,4 +372,5 @@ REWRITES: dict[str, Callable[..., int | None]] = {
     "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "reshape": _reshape, "squeeze": _reshape,
     "transpose": _transpose, "reduce_sum": _reduce_sum, "integer_pow": _integer_pow, "select_n": _select,
     "conj": _conj, "real": _part, "imag": _part, "copy": _same_type, "rev": _rev,
+    "slice": _same_type, "dynamic_slice": _same_type, "dynamic_update_slice": _update,
 }  # fmt: skip

@@ -158,7 +158,7 @@ POLICIES: dict[str, Policy] = {
     "stretches": evolve(_forced(_INTERPRETED), stretch=2, stretch_runs=0),
     "compiled": _forced(_COMPILED),
     "fused backward": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backwards=_INTERPRETED, backward_runs=0),
-    "deferred": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backward_runs=inf, deferred_size=0),
+    "deferred": evolve(Policy(), pieces=_INTERPRETED, pieces_rent=0, backward_runs=0, deferred_size=0),
     # all changes of back end within the first few runs
     "impatient": Policy(
         calls=Pace(runs=1, heavy_runs=1, long_runs=1, numpy_runs=1, kernels=kernel_as_xla),

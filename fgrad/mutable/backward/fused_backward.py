@@ -13,6 +13,8 @@ The user must not notice.  So it falls back to the engine whenever results could
 through views, half precision (whose intermediates XLA keeps wider).  If a saved tensor was written, freed or
 detached, the engine runs and raises at the node where PyTorch raises.  How the engine lays out memory (the strides
 and the version of a fresh ``.grad``) is recorded when it runs, and reproduced.
+
+If saved values wait (NOTE [Large operations wait]), the whole backward waits with them, as one operation.
 """
 
 import operator
@@ -33,20 +35,23 @@ from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.storage import waits
+from fgrad.mutable.tensor.storage import held_value
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
+from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.evaluation import Routine, array_type, recorded
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price
 from fgrad.seam import (
     Builder,
     Cache,
     Graph,
+    PaceOf,
     Policy,
     RawSource,
     ShapedArray,
     active,
     backwards,
+    operations,
     pieces,
     simplify,
     with_x64,
@@ -89,6 +94,8 @@ class Backward:
     fusion: Fusion | None = None
     #: whether NumPy runs the operations, and at first the program
     on_numpy: bool = False
+    #: all of it as one operation, which waits if what it reads does
+    waiting: Routine | None = None
     #: the leaves that receive a gradient from the program
     reached: tuple[int, ...] = ()
     #: the strides and the version of each leaf's ``.grad`` as the engine made it
@@ -106,7 +113,7 @@ Root = tuple[Edge, Tensor | None]
 class FusibleBackward:
     """A backward that is about to run and whose structure can be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "indices", "backward", "policy", "fresh", "began")
+    __slots__ = ("roots", "nodes", "leaves", "indices", "backward", "policy", "fresh", "waits", "began")
 
     def __init__(
         self,
@@ -128,6 +135,8 @@ class FusibleBackward:
         self.policy: Policy = policy
         #: the leaves whose ``.grad`` was None
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
+        #: whether it reads a value that waits
+        self.waits: bool = False
         #: when the engine started
         self.began: float = 0
 
@@ -142,28 +151,41 @@ class FusibleBackward:
         backward.met += 1
         if backward.met <= self.policy.backward_runs or backward.refused or len(backward.memory) != len(self.leaves):
             return False
-        fusion = backward.fusion
-        if fusion is None:
-            fusion = backward.fusion = self._fusion()
-        if fusion.unspent > 0:
-            return False
         values = self._values()
         if values is None:
             return False
+        values += [leaf._grad._waiting() for leaf in self.leaves if leaf._grad is not None]
+        self.waits = any(x.__class__ is Deferred for x in values)
         try:
-            program = fusion.program(self._recorded)
+            gradients = self._put_off(values) if self.waits else self._computed(values)
         except Unfit:
             backward.refused = True
             return False
-        if program is None:
+        if gradients is None:
             return False
-        values += [leaf._grad._value() for leaf in self.leaves if leaf._grad is not None]
-        for k, value in zip(backward.reached, fusion.run(program, values), strict=True):
+        for k, value in zip(backward.reached, gradients, strict=True):
             self._accumulate(k, value)
         if not keep:
             for node in self.nodes:
                 node._release(source)
         return True
+
+    def _computed(self, values: Sequence[Any]) -> Sequence[Any] | None:
+        """The gradients, by one program; None if the engine is to compute them."""
+        fusion = self.backward.fusion
+        if fusion is None:
+            fusion = self.backward.fusion = self._fusion()
+        program = fusion.program(lambda: self._recorded(backwards if self.backward.on_numpy else pieces))
+        return None if program is None else fusion.run(program, values)
+
+    def _put_off(self, values: Sequence[Any]) -> Sequence[Any] | None:
+        """The gradients, which wait together; None if some operation cannot."""
+        if not all(node.pullback.routine.joins for node in self.nodes):
+            return None
+        routine = self.backward.waiting
+        if routine is None:
+            routine = self.backward.waiting = self._recorded(operations)
+        return defer(routine, values) if routine.joins else None
 
     def _fusion(self) -> Fusion:
         routines = [node.pullback.routine for node in self.nodes]
@@ -174,7 +196,7 @@ class FusibleBackward:
         """After the engine has run: note the time it took and the layout of each new ``.grad``."""
         backward = self.backward
         fusion = backward.fusion
-        if fusion is not None:
+        if fusion is not None and not self.waits:
             if fusion.routine is not None:
                 block_until_ready([leaf._grad._value() for leaf in self.leaves if leaf._grad is not None])
             fusion.spend(perf_counter() - self.began)
@@ -184,22 +206,17 @@ class FusibleBackward:
                 backward.refused = True
 
     def _values(self) -> list[Any] | None:
-        """The roots' gradients and the nodes' saved values.
-
-        None if something was freed or written since, or waits: backward then waits with it.
-        """
-        if any(waits(grad._storage) for _, grad in self.roots):  # type: ignore[union-attr]
-            return None
-        values = [grad._value() for _, grad in self.roots]  # type: ignore[union-attr]
+        """The roots' gradients and the nodes' saved values; None if something was freed or written since."""
+        values = [grad._waiting() for _, grad in self.roots]  # type: ignore[union-attr]
         for node in self.nodes:
             if node.released and node.saved:
                 return None
             for s in node.saved:
                 if s.__class__ is SavedTensor:
                     tensor = s.current()
-                    if tensor is None or waits(tensor._storage):
+                    if tensor is None:
                         return None
-                    values.append(tensor._value() if deferred_read(tensor) is None else tensor._storage.array)
+                    values.append(tensor._waiting() if deferred_read(tensor) is None else held_value(tensor._storage))
                 else:
                     values.append(s)
         return values
@@ -218,7 +235,7 @@ class FusibleBackward:
         leaf._grad = grad
         changes.fields = now
 
-    def _recorded(self) -> Routine:
+    def _recorded(self, pace_of: PaceOf) -> Routine:
         """The program of this structure.
 
         Raises:
@@ -246,7 +263,7 @@ class FusibleBackward:
         leaves = [(leaf._type, fresh) for leaf, fresh in zip(self.leaves, self.fresh, strict=True)]
         recording = Recording(types, [(indices[edge[0]], edge[1]) for edge, _ in self.roots], steps, leaves)
         graph = with_x64(lambda: simplify(recording.graph()))
-        routine = Routine(graph, backwards if self.backward.on_numpy else pieces)
+        routine = Routine(graph, pace_of)
         if len(self.nodes) > self.policy.compiled_backward_nodes and routine.lost_by_numpy > 0:
             raise Unfit
         self.backward.reached = tuple(recording.reached)

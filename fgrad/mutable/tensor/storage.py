@@ -216,11 +216,6 @@ def held_value(storage: Storage) -> Any:
     return storage.waiting if storage.__class__ is DeferredStorage else storage.array  # type: ignore[attr-defined]
 
 
-def waits(storage: Storage) -> bool:
-    """Whether the array of a storage has not been computed yet."""
-    return storage.__class__ is DeferredStorage and getattr(storage.waiting, "backlog", None) is not None  # type: ignore[attr-defined]
-
-
 def may_wait(storage: Storage) -> bool:
     """Let a storage hold a deferred array, if it can."""
     if storage.__class__ is Storage and storage.home is None:

@@ -10,7 +10,7 @@ from attrs import evolve
 
 import fgrad
 import fgrad.torch as torch
-from fgrad.mutable.tensor.storage import DeferredStorage, waits
+from fgrad.mutable.tensor.storage import DeferredStorage, held_value
 from fgrad.mutable.values import deferral
 from fgrad.run.policy import POLICIES, active
 
@@ -19,7 +19,7 @@ MANY = int(POLICY.deferred_size)
 
 
 def waiting(*tensors: torch.Tensor) -> list[bool]:
-    return [waits(x._storage) for x in tensors]
+    return [getattr(held_value(x._storage), "backlog", None) is not None for x in tensors]
 
 
 def test_what_is_large_waits_until_it_is_read():
@@ -95,6 +95,22 @@ def test_backward_joins_forward():
     assert y._storage.waiting.backlog is backlog
     want = np.cos(0.5) * 0.5 + np.sin(0.5)
     np.testing.assert_allclose(t.grad.numpy(), np.full(MANY, want, np.float32), rtol=1e-6)
+
+
+def test_a_backward_met_often_waits_as_one_operation():
+    t = torch.rand(MANY, requires_grad=True)
+    lengths = []
+    for k in range(int(POLICY.backward_runs) + 3):
+        t.grad = t.grad if k % 2 else None
+        before = None if t.grad is None else t.grad.clone()
+        y = (t.sin() * t.exp()).sum()
+        y.backward()
+        assert waiting(t.grad, y) == [True, True]
+        lengths.append(len(t.grad._storage.waiting.backlog.entries))
+        want = (t.cos() + t.sin()) * t.exp() + (0 if before is None else before)
+        torch.testing.assert_close(t.grad, want.detach())
+        assert t.grad._version == 1 + k % 2  # the first for the sum of two gradients
+    assert lengths[-1] < lengths[1]
 
 
 def test_gradients_add_up():
