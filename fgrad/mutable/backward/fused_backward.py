@@ -38,7 +38,7 @@ from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import held_value
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.values.deferral import Deferred, defer
+from fgrad.mutable.values.deferral import Deferred, computed, defer
 from fgrad.mutable.values.evaluation import Routine, array_type, recorded
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT, Fusion, compiling_price
 from fgrad.seam import (
@@ -135,7 +135,7 @@ class FusibleBackward:
         self.policy: Policy = policy
         #: the leaves whose ``.grad`` was None
         self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
-        #: whether it reads a value that waits
+        #: whether it waits with what it reads
         self.waits: bool = False
         #: when the engine started
         self.began: float = 0
@@ -155,7 +155,9 @@ class FusibleBackward:
         if values is None:
             return False
         values += [leaf._grad._waiting() for leaf in self.leaves if leaf._grad is not None]
-        self.waits = any(x.__class__ is Deferred for x in values)
+        self.waits = any(x.__class__ is Deferred for x in values) and all(
+            node.pullback.routine.joins for node in self.nodes
+        )
         try:
             gradients = self._put_off(values) if self.waits else self._computed(values)
         except Unfit:
@@ -176,16 +178,14 @@ class FusibleBackward:
         if fusion is None:
             fusion = self.backward.fusion = self._fusion()
         program = fusion.program(lambda: self._recorded(backwards if self.backward.on_numpy else pieces))
-        return None if program is None else fusion.run(program, values)
+        return None if program is None else fusion.run(program, [computed(x) for x in values])
 
-    def _put_off(self, values: Sequence[Any]) -> Sequence[Any] | None:
-        """The gradients, which wait together; None if some operation cannot."""
-        if not all(node.pullback.routine.joins for node in self.nodes):
-            return None
+    def _put_off(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The gradients, which wait together."""
         routine = self.backward.waiting
         if routine is None:
             routine = self.backward.waiting = self._recorded(operations)
-        return defer(routine, values) if routine.joins else None
+        return defer(routine, values)
 
     def _fusion(self) -> Fusion:
         routines = [node.pullback.routine for node in self.nodes]
