@@ -4,6 +4,7 @@ NOTE [Blocks]
 NumPy makes a pass over an array for each operation, and allocates its result: for arrays larger than the cache, each
 operation is bound by memory.  So consecutive elementwise lines, as in an optimiser's step, are fused into one loop,
 which takes one block of elements after the other through all of them and stores only the results read afterwards.
+The loop has one thread: arithmetic on a block takes less than threads lose when they pass Python's lock on.
 
 NOTE [Reused buffers]
 Allocating a large array costs more than writing to it, because of page faults.  So an elementwise line writes its
@@ -13,15 +14,13 @@ of a line that reads it.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.graph.source import function_of
-from fgrad.run.kernels.helpers import PROCESSORS, slices_of, together
 from fgrad.run.kernels.kernel import Compute
 
 #: the elements of a block, and of the smallest array that does not fit in the cache
@@ -102,23 +101,18 @@ def _with_reused_buffers(
     return new_lines
 
 
-def _in_parts(part: Callable[[int, int], None], length: int) -> None:
-    """Run a loop over this many elements in one part for each processor: see NOTE [Helpers]."""
-    together([partial(part, s.start, s.stop) for s in slices_of(length, PROCESSORS)])
-
-
 def _fused(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ...]]) -> Line:
     """A chain of lines as one loop, which stores the results in ``kept``."""
     shape = chain[0].elementwise_shape
     assert shape is not None
     computed = [line.values[0] for line in chain]
     operands = list(dict.fromkeys([i for line in chain for i in line.operands if i not in computed]))
-    scope: dict[str, Any] = {"empty": np.empty, "in_parts": _in_parts}
+    scope: dict[str, Any] = {"empty": np.empty}
     setup, block, results = [], [], []
     for i in operands:
         if shapes[i] == shape:
             setup.append(f"    a{i} = v{i}.reshape(-1)")
-            block.append(f"            v{i} = a{i}[i:j]")
+            block.append(f"        v{i} = a{i}[i:j]")
         else:
             setup.append(f"    v{i} = v{i}.reshape(())")
     for number, line in zip(computed, chain, strict=True):
@@ -127,23 +121,21 @@ def _fused(chain: Sequence[Line], kept: set[int], shapes: Sequence[tuple[int, ..
         read = ", ".join([f"v{i}" for i in line.operands])
         if number not in kept:
             out = "" if line.buffer is None else f", out=v{line.buffer}"
-            block.append(f"            v{number} = {name}({read}{out})")
+            block.append(f"        v{number} = {name}({read}{out})")
             continue
         scope[f"dtype_{number}"] = line.dtype
         setup.append(f"    r{number} = empty({math.prod(shape)}, dtype_{number})")
         results.append(f"r{number}.reshape({shape})")
         if isinstance(line.compute, np.ufunc):
-            block.append(f"            v{number} = {name}({read}, out=r{number}[i:j])")
+            block.append(f"        v{number} = {name}({read}, out=r{number}[i:j])")
         else:
-            block.append(f"            v{number} = r{number}[i:j] = {name}({read})")
+            block.append(f"        v{number} = r{number}[i:j] = {name}({read})")
     text = [
         f"def run({', '.join([f'v{i}' for i in operands])}):",
         *setup,
-        "    def part(start, stop):",
-        f"        for i in range(start, stop, {BLOCK}):",
-        f"            j = min(i + {BLOCK}, stop)",
+        f"    for i in range(0, {math.prod(shape)}, {BLOCK}):",
+        f"        j = i + {BLOCK}",
         *block,
-        f"    in_parts(part, {math.prod(shape)})",
         f"    return {', '.join(results)}",
     ]
     numbers = tuple([i for i in computed if i in kept])

@@ -66,6 +66,7 @@ def _mixed_chain(size: int, wanted: float) -> Mutable:
             t.grad = None
             y = torch.sin(t) * torch.exp(-t * t) + torch.log1p(t) * torch.tanh(t)
             y.sum().backward()
+            t.grad.numpy()  # a gradient that nobody reads would not be computed
             return t.grad
 
         return call

@@ -13,7 +13,6 @@ from fgrad.graph.graph import Graph, evaluate
 from fgrad.jaxcore import primitive, typeof
 from fgrad.record.stager import stage_closed
 from fgrad.run.interpreter import interpret
-from fgrad.run.kernels import elementwise
 from fgrad.run.kernels.kernel import TABLE, exact_kernel, kernel, kernel_as_xla
 from tests.rules.samples import Sample
 from tests.rules.test_rules import SAMPLES
@@ -163,21 +162,6 @@ def test_bits_and_tiles():
     assert_same_bits(lambda x: jnp.tile(x, (2, 1, 3)), x)
     assert_same_bits(lambda x: lax.cumlogsumexp(x, reverse=True), x)
     assert_same_bits(lambda x: lax.reduce_xor(x, axes=(0,)), np.array([3, 5, 6]))
-
-
-def test_large_arrays_are_computed_in_parts(monkeypatch):
-    """Along the axis that is outermost in memory, with the bits of the whole."""
-    x = np.random.default_rng(0).standard_normal((5, 6, 7)).astype("float32")
-    arrays = [x, x.transpose(2, 0, 1), x[:, ::-1], np.broadcast_to(x[:, :1], x.shape), x[:1, :1], x[0, 0, 0]]
-    for name in ("exp", "tanh"):
-        graph, _ = graph_of(getattr(lax, name), (x,))
-        found = kernel(graph.nodes[-1].op)
-        expected = [found.compute(x) for x in arrays]
-        with monkeypatch.context() as patch:
-            patch.setattr(elementwise, "PROCESSORS", 3)
-            patch.setattr(elementwise, "FUNCTION_PART", 1)
-            for x_, y in zip(arrays, expected, strict=True):
-                np.testing.assert_array_equal(found.compute(x_), y)
 
 
 @pytest.mark.parametrize("new", [*SPECIAL, "complex64", "complex128"])

@@ -6,8 +6,11 @@ from contextvars import copy_context
 import numpy as np
 import pytest
 
-from fgrad.run.kernels.helpers import PART
+from fgrad.run.kernels import products
 from fgrad.run.kernels.products import product_of
+
+#: the multiplications of a part, in these tests
+PART = 1 << 22
 
 SIZES = [
     ((), 512, 128, 257),  # rows are cut
@@ -15,6 +18,11 @@ SIZES = [
     ((), 1 << 11, 1 << 11, 1),
     ((6, 2), 96, 96, 100),  # the first axis of many
 ]
+
+
+@pytest.fixture(autouse=True)
+def parts(monkeypatch):
+    monkeypatch.setattr(products, "PART", PART)
 
 
 def factors(batch, rows, inner, columns):

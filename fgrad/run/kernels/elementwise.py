@@ -13,7 +13,6 @@ most 4 units in the last place from the exact result (``tanh`` 1.4, ``sin`` and 
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -22,7 +21,6 @@ import numpy as np
 import scipy
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.helpers import PROCESSORS, slices_of, together
 from fgrad.run.kernels.kernel import (
     ARITHMETIC,
     BOOL,
@@ -83,29 +81,6 @@ def _function_kernel(compute: Compute, excess: float = FUNCTION, as_xla: AsXla =
     return Kernel(compute, as_xla(compute), excess, elementwise=True, exact=False)
 
 
-def _in_parts(function: Compute) -> Compute:
-    """A function that computes large arrays in parts, if it has one operand: see NOTE [Helpers]."""
-
-    def compute(*xs: Any) -> Any:
-        x = xs[0]
-        if x.size < 2 * FUNCTION_PART or len(xs) > 1:
-            return function(*xs)
-        count = min(PROCESSORS, x.size // FUNCTION_PART)
-        outermost = max(range(x.ndim), key=lambda axis: abs(x.strides[axis]))
-        if count < 2 or x.shape[outermost] < count:
-            return function(x)
-        out = np.empty_like(x)
-
-        def part(position: tuple[slice, ...]) -> None:
-            out[position] = function(x[position])
-
-        before = (slice(None),) * outermost
-        together([partial(part, (*before, s)) for s in slices_of(x.shape[outermost], count)])
-        return out
-
-    return compute
-
-
 def _in_double(function: Compute) -> Compute:
     """A function computed in double precision, and rounded: see NOTE [Functions by way of double precision]."""
 
@@ -119,7 +94,7 @@ def _in_double(function: Compute) -> Compute:
 
 def _by_double(function: Compute, excess: float = FUNCTION, as_xla: AsXla = _flushing_results) -> Entry:
     """A function computed in double precision, of numbers of either precision; ``as_xla`` if XLA flushes operands."""
-    of_doubles, of_singles = [_function_kernel(_in_parts(f), excess, as_xla) for f in (function, _in_double(function))]
+    of_doubles, of_singles = [_function_kernel(f, excess, as_xla) for f in (function, _in_double(function))]
 
     def entry(op: Op) -> Kernel | None:
         if all_in(_SINGLES, op):
@@ -133,18 +108,14 @@ def _by_size(
     function: Compute, few: Compute, many: Compute, from_size: int = 1 << 9, as_xla: AsXla = _flushing_results
 ) -> Entry:
     """A function of doubles, of few singles, and of many singles, from this many on."""
-    of_doubles, of_few, of_many, in_parts = [
-        _function_kernel(f, as_xla=as_xla) for f in (_in_parts(function), few, many, _in_parts(many))
-    ]
+    of_doubles, of_few, of_many = [_function_kernel(f, as_xla=as_xla) for f in (function, few, many)]
 
     def entry(op: Op) -> Kernel | None:
         if all_in(_DOUBLES, op):
             return of_doubles
         if not all_in(_SINGLES, op):
             return None
-        size = op.in_types[0].size
-        # a ufunc itself is called sooner, and may write to a buffer
-        return of_few if size < from_size else of_many if size < 2 * FUNCTION_PART else in_parts
+        return of_few if op.in_types[0].size < from_size else of_many
 
     return entry
 
@@ -326,8 +297,6 @@ def _select(op: Op) -> Kernel | None:
     return same(lambda which, no, yes: _chosen(which, no, yes, bits), MOVED, elementwise=True)
 
 
-#: the elements of a part of a function
-FUNCTION_PART = 1 << 14
 #: from this many elements on, five bitwise operations are faster than NumPy's ``where``, which branches per element
 _MANY = 1 << 12
 

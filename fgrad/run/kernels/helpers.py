@@ -14,8 +14,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-#: the multiplications of a part of a product: ten times as long as it takes to wake a helper
-PART = 1 << 22
+#: the multiplications of a part of a product, some 2 ms: in a virtual machine a helper may take a millisecond to wake
+PART = 1 << 26
 
 Task = Callable[[], Any]
 
