@@ -24,6 +24,7 @@ from fgrad.run.cache import Cache
 from fgrad.run.deferral import may_wait
 from fgrad.run.executable import SILENT, Executable, bind
 from fgrad.run.interpreter import in_memory
+from fgrad.run.overwriting import Call, Overwriting, make_calls, overwriting
 from fgrad.run.policy import PaceOf, Policy, active, backwards, on_accelerators, operations, pieces
 from fgrad.run.prices import Size, prices
 from fgrad.run.replacement import Places, replacement
@@ -64,6 +65,7 @@ __all__ = [
     "Builder",
     "Cache",
     "CONST",
+    "Call",
     "CaptureError",
     "Const",
     "Event",
@@ -79,6 +81,7 @@ __all__ = [
     "Node",
     "Nonfinite",
     "Op",
+    "Overwriting",
     "PaceOf",
     "Policy",
     "Places",
@@ -122,12 +125,14 @@ __all__ = [
     "jvp",
     "labelled",
     "main_event",
+    "make_calls",
     "may_wait",
     "named_call",
     "needed_inputs",
     "numbered",
     "on_accelerators",
     "operations",
+    "overwriting",
     "primitive",
     "pieces",
     "prices",

@@ -52,6 +52,11 @@ class Pace:
     #: how it is compiled if another back end can run it meanwhile: in the background, or at the call
     compile: Compile = when_called
 
+    @property
+    def overwrites(self) -> bool:
+        """Whether NumPy may write results over operands, instead of a program that another back end would run."""
+        return self.numpy_excess > 0 and self.kernels is kernel
+
 
 @frozen
 class Policy:

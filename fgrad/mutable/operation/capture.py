@@ -6,31 +6,55 @@ traced value.  So a function that makes tensors, writes into views of them and c
 values, a pure function of those values; its graph is what the functional core differentiates, maps and compiles.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from attrs import frozen
+import numpy as np
+from attrs import define
 from jax import tree_util
+from numpy import ndarray
 
-from fgrad.mutable.context.modes import modes, no_grad
+from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.operation.operands import number
 from fgrad.mutable.tensor.cut import settled
+from fgrad.mutable.tensor.in_memory import is_own, window
+from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
-from fgrad.mutable.values.evaluation import Routine, at_hand, recorded
-from fgrad.seam import Builder, here, simplify
+from fgrad.mutable.values.device_of_value import elsewhere
+from fgrad.mutable.values.evaluation import Routine, at_hand, recorded, silent
+from fgrad.seam import (
+    Builder,
+    Call,
+    Overwriting,
+    active,
+    here,
+    in_memory,
+    make_calls,
+    operations,
+    overwriting,
+    simplify,
+    with_x64,
+)
+
+#: from an item and its result, with positions in place of tensors, which result replaces which operand
+Overwritten = Callable[[Any, Any], Iterable[tuple[int, int]]]
 
 #: how many recorded functions are kept
 ROUTINES_KEPT = 1024
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Captured:
     routine: Routine
     structure: Any
     types: tuple[TensorType, ...]
+    #: how results are written over operands, and what computes the others; None if that cannot be, or was not asked
+    overwriting: Overwriting | None = None
+    rest: Routine | None = None
+    asked: bool = False
 
 
 _captured: OrderedDict[Any, _Captured] = OrderedDict()
@@ -98,15 +122,26 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
     leaves, structure = flatten(tuple(trees))
     names = tuple(numbers)
     key = (update, structure, _types(leaves), names)
-    return _run(key, lambda: _capture(update, leaves, structure, names), leaves, numbers)
+    return _run(_captured_for(key, lambda: _capture(update, leaves, structure, names), leaves), leaves, numbers)
 
 
 def fused_each(
-    update: Callable[..., Any], items: Sequence[Any], trees: Sequence[Any], numbers: dict[str, float]
-) -> list[Any]:
+    update: Callable[..., Any],
+    items: Sequence[Any],
+    trees: Sequence[Any],
+    numbers: dict[str, float],
+    overwritten: Overwritten,
+) -> tuple[list[Any], Iterable[Call]]:
     """Run ``update(item, *trees, numbers)`` for each of some items, all as one program.
 
     The function is recorded once for all items of equal types.  Otherwise as ``fused``.
+
+    Arguments:
+      overwritten: from an item and its result, with positions in place of tensors, which result replaces which operand.
+
+    Returns:
+      The results, and calls that are still to be made by ``overwrite``: they write large results over operands that
+      nobody else holds (NOTE [Overwriting]).  In the place of such a result is the operand.
     """
     each = [flatten((item, *trees)) for item in items]
     shared = len(flatten(tuple(trees))[0])
@@ -115,15 +150,70 @@ def fused_each(
     common = each[0][0][len(own[0]) :] if each else []
     key = (update, tuple([(structure, _types(leaves)) for leaves, structure in each]), names)
     leaves = [*[x for part in own for x in part], *common]
-    return _run(key, lambda: _capture_each(update, each, own, common, names), leaves, numbers)
+    captured = _captured_for(key, lambda: _capture_each(update, each, own, common, names), leaves)
+    if not captured.asked:
+        captured.asked = True
+        captured.overwriting = _overwriting(captured, each, own, overwritten)
+    over = captured.overwriting
+    if over is None or not _may_overwrite(over, leaves):
+        return _run(captured, leaves, numbers), ()
+    return _begun(captured, over, leaves, numbers)
+
+
+def _overwriting(
+    captured: _Captured, each: Sequence[Any], own: Sequence[Sequence[Tensor]], overwritten: Overwritten
+) -> Overwriting | None:
+    """How large results are written over operands, if that can be."""
+    results = tree_util.tree_unflatten(captured.structure, range(len(captured.types)))
+    pairs: dict[int, int] = {}
+    first = 0
+    for (leaves, structure), part, result in zip(each, own, results, strict=True):
+        positions = [*range(first, first + len(part)), *[None] * (len(leaves) - len(part))]
+        pairs.update(overwritten(tree_util.tree_unflatten(structure, positions)[0], result))
+        first += len(part)
+    over = overwriting(captured.routine.graph, pairs)
+    if over is not None:
+        captured.rest = Routine(with_x64(simplify, over.rest))
+    return over
+
+
+def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
+    """Whether NumPy may write over these operands, and can read all of them."""
+    if unusual.on or elsewhere.exist or not operations(active()).overwrites:
+        return False
+    holders = Counter([id(x._storage) for x in leaves])
+    for i in over.written.values():
+        storage = leaves[i]._storage
+        if storage.__class__ is not Storage or holders[id(storage)] > 1 or not is_own(storage):
+            return False
+        if leaves[i]._geometry is not None or storage.home is not None:
+            return False
+    return all(x.__class__ is ndarray or in_memory(x) for x in [leaf._value() for leaf in leaves])
+
+
+def _begun(
+    captured: _Captured, over: Overwriting, leaves: Sequence[Tensor], numbers: dict[str, float]
+) -> tuple[list[Any], Iterable[Call]]:
+    """The results that are not written over operands, and the calls for those that are."""
+    assert captured.rest is not None
+    windows = {i: window(leaves[i]._storage, leaves[i]._type.geometry) for i in over.written.values()}
+    values = [*[x._value() for x in leaves], *map(number, numbers.values())]
+    outs = captured.rest(values)
+    arrays = {i: np.asarray(windows.get(i, values[i])).reshape(-1) for each in over.chains for i in each.read}
+    others, types = iter(outs), captured.types
+    results = [
+        leaves[over.written[k]] if k in over.written else new_tensor(at_hand(next(others), t.numel), t)
+        for k, t in enumerate(types)
+    ]
+    return tree_util.tree_unflatten(captured.structure, results), over.calls(arrays, list(others))
 
 
 def _types(leaves: Sequence[Tensor]) -> tuple[TensorType, ...]:
     return tuple([x._type for x in leaves])
 
 
-def _run(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor], numbers: dict[str, float]) -> Any:
-    """Run what is recorded under a key on some tensors and numbers."""
+def _captured_for(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor]) -> _Captured:
+    """What is recorded under a key, to be run on some tensors."""
     if modes.capturing is not None:
         modes.capturing.lift_operands(leaves)
     captured = _captured.get(key)
@@ -133,6 +223,11 @@ def _run(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor], n
             _captured.popitem(last=False)
     else:
         _captured.move_to_end(key)
+    return captured
+
+
+def _run(captured: _Captured, leaves: Sequence[Tensor], numbers: dict[str, float]) -> Any:
+    """Run what is recorded on some tensors and numbers."""
     outs = captured.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
     results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, captured.types, strict=True)]
     return tree_util.tree_unflatten(captured.structure, results)
@@ -186,10 +281,27 @@ def wrapped_number(array: Any) -> Tensor:
     return new_tensor(array, NUMBER_TYPES[float])
 
 
-def assign(tensors: Sequence[Tensor], new: Sequence[Tensor], writes: int = 1) -> None:
-    """Write the elements of ``new`` into tensors of the same types, unrecorded; count ``writes`` writes for each."""
+def assign(writes: Sequence[tuple[Tensor, Tensor, int]]) -> None:
+    """Write the elements of a tensor into another one of its type, unrecorded, and count so many writes, for each."""
     source = here(4)
     if modes.capturing is not None:
-        modes.capturing.lift_operands(tensors)
-    for tensor, value in zip(tensors, new, strict=True):
-        tensor._overwrite(settled(tensor, value._value()), "optimizer step", source, writes)
+        modes.capturing.lift_operands([tensor for tensor, _, _ in writes])
+    for tensor, value, times in writes:
+        tensor._overwrite(settled(tensor, value._value()), "optimizer step", source, times)
+
+
+def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Iterable[Call]) -> None:
+    """Make the calls that write the elements of some tensors, and count so many writes for each: both, or neither."""
+    source = here(4)
+    versions = [tensor._counter.value for tensor, _ in writes]
+    done: list[bool] = []
+    try:
+        for tensor, times in writes:
+            for _ in range(times):
+                tensor._bump("optimizer step", source)
+        silent().run(make_calls, calls, done)
+    except BaseException:
+        if not done:  # a signal: see NOTE [Signals]
+            for (tensor, _), version in zip(writes, versions, strict=True):
+                tensor._counter.value = version
+        raise

@@ -55,7 +55,7 @@ def in_order(array: np.ndarray, strides: Ints | None) -> np.ndarray:
     return array if strides is None else array.transpose(memory_order(array.shape, strides))
 
 
-def _is_own(storage: Any) -> bool:
+def is_own(storage: Any) -> bool:
     """Whether nobody else holds the array of a storage, or its memory, which has the storage's order."""
     if storage.array.__class__ is not np.ndarray:
         return False
@@ -134,7 +134,7 @@ def window(storage: Any, geometry: Geometry) -> np.ndarray:
     """
     if 0 in geometry.sizes:
         return np.empty(geometry.sizes, geometry.dtype.numpy)
-    if not _is_own(storage):
+    if not is_own(storage):
         _make_own(storage)
     array = storage.array
     array.setflags(write=True)

@@ -1,14 +1,14 @@
 """One step of a parameter group as one program: pure rules per parameter, and the optimiser that applies them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
 
 from attrs import frozen
 
 from fgrad.mutable.context.modes import enable_grad, modes, recording
-from fgrad.mutable.operation.capture import assign, fused_each
+from fgrad.mutable.operation.capture import assign, fused_each, overwrite
 from fgrad.mutable.tensor.tensor import Tensor, to_device_of
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
@@ -276,20 +276,27 @@ def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str
     items = [(param, param.grad, _present(update, state.get(param))) for param in params]
     tensors = {key: value for key, value in numbers.items() if isinstance(value, Tensor)}
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
-    news = fused_each(update, items, (tensors,), plain)
-    assign(params, [new for new, _ in news], update.writes if counted else 0)
-    written: tuple[list[Any], list[Any], list[Any]] = [], [], []
+    news, calls = fused_each(update, items, (tensors,), plain, _overwritten)
+    written = [(param, new, update.writes if counted else 0) for param, (new, _) in zip(params, news, strict=True)]
     for param, (_, new_state) in zip(params, news, strict=True):
         kept = state[param] if new_state else {}
         for key, value in new_state.items():
             before = kept.get(key)
             if isinstance(before, Tensor):
                 times = 2 if key in update.twice else 1
-                written[times if counted or key == "step" else 0].append((before, value))
+                written.append((before, value, times if counted or key == "step" else 0))
             else:
                 kept[key] = value
-    for count, pairs in enumerate(written):
-        assign([old for old, _ in pairs], [new for _, new in pairs], count)
+    assign([(old, new, times) for old, new, times in written if new is not old])
+    overwrite([(old, times) for old, new, times in written if new is old], calls)
+
+
+def _overwritten(item: Any, result: Any) -> Iterator[tuple[int, int]]:
+    """Which results replace which operands: the parameter, and those states that there are."""
+    (param, _, states), (new_param, new_states) = item, result
+    yield new_param, param
+    for key in states.keys() & new_states.keys():
+        yield new_states[key], states[key]
 
 
 def _advance_uncounted(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:

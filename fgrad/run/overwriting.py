@@ -1,0 +1,191 @@
+"""Elementwise programs that write results over their operands, as an optimiser's step does.
+
+NOTE [Overwriting]
+A momentum step on 2.4 million numbers that leaves its operands as they are takes 7.9 ms, and 3.8 where it writes over
+them: new arrays are in no cache, and as much again has to be read before it is written.  So where nobody else holds the
+operands, arithmetic on large arrays is done block after block, and the results are stored where the operands were.
+
+All blocks of all arrays are one call of functions written in C, which no signal handler interrupts: it writes
+everything or, if it is not reached, nothing.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat, starmap
+from operator import call
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fgrad.graph.graph import Graph, Node
+from fgrad.run.blocks import BLOCK, LARGE
+from fgrad.run.kernels.kernel import kernel
+from fgrad.run.numpy_program import with_calls_inlined
+
+#: a call: a ufunc with the array for its result, and its operands
+Call = tuple[Any, ...]
+
+
+@frozen
+class Line:
+    """A line of a chain: a ufunc, the numbers of its operands, and its result."""
+
+    ufunc: np.ufunc
+    operands: tuple[int, ...]
+    number: int
+    dtype: np.dtype[Any]
+
+
+@frozen(eq=False)
+class Chain:
+    """Arithmetic on arrays of one shape, line after line in each block."""
+
+    size: int
+    lines: tuple[Line, ...]
+    #: the operands that are read
+    read: tuple[int, ...]
+    #: by the number of a result, the operand that it is written over
+    written: Mapping[int, int]
+
+    def calls(self, arrays: Mapping[int, np.ndarray], scalars: Mapping[int, np.ndarray]) -> Iterator[Call]:
+        """The calls for flat arrays, of which those that are overwritten can be written."""
+        slices = [slice(start, min(start + BLOCK, self.size)) for start in range(0, self.size, BLOCK)]
+        blocks: dict[int, Any] = {number: [arrays[number][s] for s in slices] for number in self.read}
+        for number, buffer in self._buffers().items():
+            blocks[number] = [buffer] * (len(slices) - 1) + [buffer[: self.size - slices[-1].start]]
+        for number, operand in self.written.items():
+            blocks[number] = blocks[operand]
+        lines = [
+            zip(
+                [partial(line.ufunc, out=block) for block in blocks[line.number]],
+                *[blocks[i] if i in blocks else repeat(scalars[i]) for i in line.operands],
+                strict=False,
+            )
+            for line in self.lines
+        ]
+        return chain.from_iterable(zip(*lines, strict=True))
+
+    def _buffers(self) -> dict[int, np.ndarray]:
+        """Where a block of each intermediate result is kept; few buffers stay in the cache."""
+        last = {i: at for at, line in enumerate(self.lines) for i in line.operands}
+        buffers: dict[int, np.ndarray] = {}
+        free: list[np.ndarray] = []
+        for at, line in enumerate(self.lines):
+            free += [buffers[i] for i in {*line.operands} & buffers.keys() if last[i] == at]
+            if line.number not in self.written:
+                found = next((k for k, buffer in enumerate(free) if buffer.dtype == line.dtype), None)
+                buffers[line.number] = np.empty(BLOCK, line.dtype) if found is None else free.pop(found)
+        return buffers
+
+
+@frozen(eq=False)
+class Overwriting:
+    """A graph of which some results are written over operands."""
+
+    #: by position, the results that are written over operands, and the positions of these
+    written: Mapping[int, int]
+    #: what computes the other results, and after these the scalars that the chains read
+    rest: Graph
+    scalars: tuple[int, ...]
+    chains: tuple[Chain, ...]
+
+    def calls(self, arrays: Mapping[int, np.ndarray], scalars: Sequence[Any]) -> Iterator[Call]:
+        """The calls that compute and write the results, for ``make_calls``.
+
+        Arguments:
+          arrays: the operands that chains read, flat, by position; those that are overwritten can be written.
+          scalars: the last results of ``rest``.
+        """
+        known = {i: np.asarray(x).reshape(()) for i, x in zip(self.scalars, scalars, strict=True)}
+        return chain.from_iterable([each.calls(arrays, known) for each in self.chains])
+
+
+def make_calls(calls: Iterable[Call], done: list[bool]) -> None:
+    """Make all calls, and put a flag in ``done``; a signal is handled before or after."""
+    deque(starmap(call, chain(calls, [(done.append, True)])), 0)
+
+
+def overwriting(graph: Graph, overwritten: Mapping[int, int]) -> Overwriting | None:
+    """How a graph writes results over operands, given by their positions; None if it cannot for any large array."""
+    graph = with_calls_inlined(graph)
+    types = graph.types
+    written = {
+        k: i
+        for k, i in overwritten.items()
+        if graph.outputs[k] >= len(graph.in_types)
+        and math.prod(types[i].shape) >= LARGE
+        and (types[i].shape, types[i].dtype) == (types[graph.outputs[k]].shape, types[graph.outputs[k]].dtype)
+    }
+    made = {outs[0]: node for node, outs in graph.numbered() if len(outs) == 1}
+    while written:
+        try:
+            chains, scalars = _chains(graph, made, {graph.outputs[k]: i for k, i in written.items()})
+        except _Unfit as unfit:
+            written = {k: i for k, i in written.items() if graph.outputs[k] not in unfit.results}
+            continue
+        others = [out for k, out in enumerate(graph.outputs) if k not in written]
+        return Overwriting(written, evolve(graph, outputs=(*others, *scalars)), scalars, chains)
+    return None
+
+
+class _Unfit(Exception):
+    """Some results cannot be written over their operands."""
+
+    def __init__(self, *results: int):
+        self.results: tuple[int, ...] = results
+
+
+def _chains(
+    graph: Graph, made: Mapping[int, Node], written: Mapping[int, int]
+) -> tuple[tuple[Chain, ...], tuple[int, ...]]:
+    """The chains that compute some results, and the scalars that they read.
+
+    Raises:
+      _Unfit: a result needs other than arithmetic on arrays of its shape.
+    """
+    types = graph.types
+    scalars: dict[int, None] = {}
+    #: by the number of a value, the results that it leads to
+    leads: dict[int, list[int]] = {}
+    for result in written:
+        pending, shape = [result], types[result].shape
+        while pending:
+            i = pending.pop()
+            if types[i].shape == ():
+                scalars[i] = None
+            elif types[i].shape != shape or (i not in made and i >= len(graph.in_types)):
+                raise _Unfit(result)
+            elif result not in leads.setdefault(i, []):
+                leads[i].append(result)
+                pending += made[i].inputs if i in made else ()
+    overwritten: set[int] = set()
+    lines: dict[int, Line] = {}
+    for number in sorted(made.keys() & leads.keys()):
+        node = made[number]
+        row = kernel(node.op)
+        compute = row.compute if row is not None and row.elementwise else None
+        if not isinstance(compute, np.ufunc) or not overwritten.isdisjoint(node.inputs):
+            raise _Unfit(*leads[number])
+        lines[number] = Line(compute, node.inputs, number, types[number].dtype)
+        if number in written:
+            overwritten.add(written[number])
+    chains = []
+    for results in _connected(leads.values()):
+        own = {result: written[result] for result in results}
+        connected = sorted(i for i, led in leads.items() if led[0] in results)
+        read = dict.fromkeys([*[i for i in connected if i not in lines], *own.values()])
+        size = math.prod(types[next(iter(results))].shape)
+        chains.append(Chain(size, tuple([lines[i] for i in connected if i in lines]), tuple(read), own))
+    return tuple(chains), tuple(scalars)
+
+
+def _connected(groups: Iterable[Iterable[int]]) -> list[set[int]]:
+    """The sets that remain when groups with a common element are joined."""
+    joined: dict[int, set[int]] = {}
+    for group in groups:
+        whole = set(chain.from_iterable([joined.get(i, {i}) for i in group]))
+        joined.update(dict.fromkeys(whole, whole))
+    return list({id(whole): whole for whole in joined.values()}.values())
