@@ -244,6 +244,22 @@ def test_gathers_and_scatters_beyond_the_edge(mode):
         assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0]], u), x, i, x[: len(i)] / 3)
 
 
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+@pytest.mark.parametrize("size", [20, 200, 300])
+def test_indices_of_a_type_that_is_too_narrow_for_the_axis(mode, size):
+    x, i = np.arange(float(size)), np.array([[-1], [3], [100]])
+    windows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,))
+    places = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+    def both(x, i):
+        return lax.gather(x, i, windows, (2,), mode=mode), lax.scatter(x, i, jnp.ones(3), places, mode=mode)
+
+    expected = evaluate(*graph_of(both, (x, i)))
+    found = interpret(*graph_of(both, (x, i.astype(np.int8))), kernel)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
 SINGULAR = np.array([[0.0, 0.0], [1.0, 2.0]])
 UNKNOWN = np.array([[np.nan, 1.0], [1.0, 2.0]])
 NEGATIVE = np.array([[1.0, 2.0], [2.0, 1.0]])
