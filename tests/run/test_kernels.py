@@ -276,6 +276,16 @@ def test_decompositions_of_matrices_that_have_none(dtype):
     assert_same_bits(lambda x: lax.linalg.triangular_solve(x, x, conjugate_a=True), batch)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd"])
+def test_decompositions_that_jax_refuses_in_16_bits(name, dtype):
+    function, x = getattr(lax.linalg, name), jnp.eye(2, dtype=dtype)
+    with pytest.raises(NotImplementedError):
+        function(x)
+    with pytest.raises(NotImplementedError):
+        fgrad.jvp(function, (x,), (x,))
+
+
 def test_the_branch_for_the_cpu_is_taken():
     graph, flat = graph_of(lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=lambda x: 2 * x), (np.ones(2),))
     (found,) = interpret(graph, flat, kernel_as_xla)
