@@ -107,8 +107,8 @@ def gathered_axis(op: Op) -> int | None:
     """The axis of which a gather reads whole slices, as ``take`` does; None if it reads anything else."""
     numbers, sizes = op.params["dimension_numbers"], op.params["slice_sizes"]
     shape, rank = op.in_types[0].shape, op.out_types[0].ndim
-    if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims:
-        return None
+    if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims or op.in_types[1].dtype == np.uint64:
+        return None  # ``take`` reads the upper half of these as negative numbers
     (axis,) = numbers.start_index_map
     whole = sizes == (*shape[:axis], 1, *shape[axis + 1 :]) and numbers.collapsed_slice_dims == (axis,)
     places = (*range(axis), *range(rank - len(shape) + axis + 1, rank))

@@ -260,6 +260,11 @@ def test_indices_of_a_type_that_is_too_narrow_for_the_axis(mode, size):
         np.testing.assert_array_equal(mine, other)
 
 
+def test_indices_that_are_no_signed_numbers():
+    x, i = np.arange(6.0), np.array([2, 2**64 - 1], np.uint64)
+    assert_same_bits(lambda x, i: jnp.take(x, i, mode="clip"), x, i)
+
+
 SINGULAR = np.array([[0.0, 0.0], [1.0, 2.0]])
 UNKNOWN = np.array([[np.nan, 1.0], [1.0, 2.0]])
 NEGATIVE = np.array([[1.0, 2.0], [2.0, 1.0]])
