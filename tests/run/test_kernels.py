@@ -156,6 +156,21 @@ def test_total_order(dtype):
         assert_same_bits(lambda x, y, name=name: primitive(name).bind(x, y), *pairs)
 
 
+@pytest.mark.parametrize("old, new", [("float32", "bfloat16"), ("bfloat16", "float32"), ("uint32", "float16")])
+def test_bits_of_halves_read_as_numbers_of_another_size(old, new):
+    x = jnp.arange(1, 5, dtype=old).reshape(2, 2)
+    graph, flat = graph_of(lambda x: lax.bitcast_convert_type(x, new), (x,))
+    for mine, other in zip(interpret(graph, flat, kernel), evaluate(graph, flat), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
+
+
+@pytest.mark.parametrize("types", [("int8", "int8", "int32"), ("bfloat16", "float32", "float32")])
+def test_products_of_a_type_that_is_asked_for(types):
+    left, right, out = types
+    x, y = jnp.array([100, 3], left), jnp.array([77, 5], right)
+    assert_same_bits(lambda x, y: lax.mul(x, y, out_dtype=out), x, y)
+
+
 def test_bits_and_tiles():
     x = np.arange(6, dtype="float32").reshape(2, 3)
     assert_same_bits(lambda x: lax.bitcast_convert_type(x, "int32"), x)

@@ -127,7 +127,7 @@ def _kernel(op: Op) -> Kernel | None:
         return entry(op)
     if not dtypes <= SUPPORTED | HALVES or isinstance(entry, WithoutHalves):
         return None
-    return (entry(op) if isinstance(entry, Moving) else None) or _by_singles(op, entry)
+    return entry(op) if isinstance(entry, Moving) else _by_singles(op, entry)
 
 
 def _by_singles(op: Op, entry: Entry) -> Kernel | None:
