@@ -306,6 +306,12 @@ def test_decompositions_that_jax_refuses_in_16_bits(name, dtype):
         fgrad.jvp(function, (x,), (x,))
 
 
+def test_algorithms_of_products_that_a_cpu_does_not_have():
+    x = jnp.ones((2, 2), jnp.float32)
+    with pytest.raises(ValueError, match="not supported"):
+        fgrad.jvp(lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F16_F16_F32), (x,), (x,))
+
+
 def test_the_branch_for_the_cpu_is_taken():
     graph, flat = graph_of(lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=lambda x: 2 * x), (np.ones(2),))
     (found,) = interpret(graph, flat, kernel_as_xla)
