@@ -7,10 +7,13 @@ symbols does the same operations for all numbers in their place that are within 
 its graph for these is the symbolic one with the numbers put in.  That takes a tenth of the time of recording it.
 
 A number of elements, by which a mean is divided, is an operation of the symbolic graph and a constant of the others.
+
+The rules of custom functions are recorded when they are used.  One that turns out to depend on the sizes then is that
+of the graph recorded for these numbers: the rule at the same place there.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -44,14 +47,17 @@ def symbols() -> tuple[Any, ...]:
 
 
 class Member:
-    """The numbers in the place of the symbols, and the sizes and types that follow from them."""
+    """The numbers in the place of the symbols, the sizes and types that follow, and what records the graph for them."""
 
-    __slots__ = ("numbers", "sizes", "types")
+    __slots__ = ("numbers", "sizes", "types", "record")
 
-    def __init__(self, numbers: tuple[int, ...], sizes: Sequence[Any], types: list[ShapedArray]):
+    def __init__(
+        self, numbers: tuple[int, ...], sizes: Sequence[Any], types: list[ShapedArray], record: Callable[[], Graph]
+    ):
         self.numbers: tuple[int, ...] = numbers
         self.sizes: Sequence[Any] = sizes
         self.types: list[ShapedArray] = types
+        self.record: Callable[[], Graph] = record
 
 
 #: what makes a value of a member, from its numbers
@@ -74,13 +80,13 @@ class Family:
         #: from the numbers to all sizes, and to the numbers, shapes, dtypes and weakness of the types with symbols
         self._sizes: Callable[[Sequence[int]], tuple[Sequence[int], Sequence[Any]]] = writer.sizes()
 
-    def member(self, numbers: tuple[int, ...]) -> Graph:
-        """The graph with numbers in the place of the first symbols."""
+    def member(self, numbers: tuple[int, ...], record: Callable[[], Graph]) -> Graph:
+        """The graph with numbers in the place of the first symbols; ``record`` records it for them."""
         sizes, shapes = self._sizes((*numbers, *(0,) * (len(NAMES) - len(numbers))))
         types = self._types.copy()
         for i, shape in shapes:
             types[i] = ShapedArray(shape, types[i].dtype, weak_type=types[i].weak_type)
-        return self._make(Member(numbers, sizes, types))
+        return self._make(Member(numbers, sizes, types, record))
 
 
 @lru_cache(FAMILIES_KEPT)
@@ -95,6 +101,8 @@ class _Writer:
         self.expressions: dict[str, int] = {}
         self.types: dict[ShapedArray, int] = {}
         self.counts: bool = False
+        #: the rules, in the order of ``_rules_in``
+        self.rules: list[Deferred] = []
 
     def sizes(self) -> Callable[[Sequence[int]], tuple[Sequence[int], Sequence[Any]]]:
         """The function of the numbers that computes all sizes and the shapes with symbols in them."""
@@ -216,30 +224,58 @@ class _Writer:
         if isinstance(value, Graph):
             return self.graph(value)
         if isinstance(value, Deferred):
-            return _rule(value)
+            self.rules.append(value)
+            return _rule(value, self.rules, len(self.rules) - 1)
         return None
 
 
-def _rule(rule: Deferred) -> Make:
-    """How the rule of a custom function is made."""
+def _rule(rule: Deferred, rules: Sequence[Deferred], place: int) -> Make:
+    """How the rule of a custom function is made, that at a place among those of the symbolic graph."""
     if rule.native is not None or rule.num_tokens:
         raise NoFamilyError(rule)
 
     def make(member: Member) -> Deferred:
-        numbers = member.numbers
-        new = Deferred((rule.key, numbers), lambda: _rule_of(rule(), numbers))
+        numbers, record = member.numbers, member.record
+
+        def recorded() -> Deferred:
+            found = [*_rules_in(record())]
+            if len(found) != len(rules):
+                raise NoFamilyError(rule)
+            return found[place]
+
+        new = Deferred((rule.key, numbers), lambda: _rule_of(rule, lambda: recorded()(), numbers))
         if not isinstance(rule, DeferredByZeros):
             return new
-        return DeferredByZeros(new, lambda live: _rule_of(rule.of(live), numbers))
+        return DeferredByZeros(new, lambda live: _rule_of(lambda: rule.of(live), lambda: recorded().of(live), numbers))
 
     return make
 
 
-def _rule_of(rule: Any, numbers: tuple[int, ...]) -> Any:
-    if isinstance(rule, VjpRule):
-        forward, backward = [_family_of(graph).member(numbers) for graph in (rule.forward, rule.backward)]
-        return VjpRule(forward, backward, rule.wrt)
-    return _family_of(rule).member(numbers)
+def _rule_of(symbolic: Callable[[], Any], record: Callable[[], Any], numbers: tuple[int, ...]) -> Any:
+    """A rule, made from the symbolic one, or recorded for the numbers if that depends on the sizes."""
+    try:
+        rule = symbolic()
+        families = [_family_of(graph) for graph in _graphs_of(rule)]
+    except Exception:
+        return record()
+    members = [family.member(numbers, lambda k=k: _graphs_of(record())[k]) for k, family in enumerate(families)]
+    return VjpRule(*members, rule.wrt) if isinstance(rule, VjpRule) else members[0]
+
+
+def _graphs_of(rule: Any) -> tuple[Graph, ...]:
+    return (rule.forward, rule.backward) if isinstance(rule, VjpRule) else (rule,)
+
+
+def _rules_in(value: Any) -> Iterator[Deferred]:
+    """The rules in a graph, those in the graphs of its operations included."""
+    if isinstance(value, Deferred):
+        yield value
+    elif isinstance(value, Graph):
+        for node in value.nodes:
+            yield from _rules_in(tuple(node.op.params.values()))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _rules_in(item)
 
 
 def _without_repeats(graph: Graph) -> Graph:

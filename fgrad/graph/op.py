@@ -214,10 +214,13 @@ def freeze(value: Any) -> Any:
         return ("dict", *((k, freeze(v)) for k, v in sorted(value.items(), key=lambda kv: str(kv[0]))))
     if isinstance(value, np.ndarray):
         return ("array", value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, float):
-        return ("float", np.float64(value).tobytes())  # so that nan equals itself and 0.0 is not -0.0
+    if isinstance(value, float | complex | np.generic):
+        scalar = np.asarray(value)  # so that nan equals itself and 0.0 is not -0.0
+        return ("scalar", type(value), scalar.dtype, scalar.tobytes())
     if isinstance(value, bool):
         return ("bool", value)
+    if isinstance(value, np.dtype):
+        return ("dtype", value)  # float64 equals None
     if is_open_jaxpr(value) or is_closed_jaxpr(value):
         return _jaxpr_key(value)
     if type(value) is jax.lax.Tolerance:  # which JAX compares by identity

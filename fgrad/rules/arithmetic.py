@@ -52,19 +52,19 @@ define("add add_any", Elementwise(lambda t, out, x, y: t, lambda t, out, x, y: t
 define("sub", Elementwise(lambda t, out, x, y: t, lambda t, out, x, y: lax.neg(t)))
 
 
-def _product(t: Any, factor: Any, out: Any, out_dtype: Any) -> Any:
+def _product(t: Any, x: Any, y: Any, out: Any, out_dtype: Any) -> Any:
+    """The part of ``x`` in the tangent of ``x * y``, or its cotangent."""
     if out_dtype is None:
-        return lax.mul(t, factor)
-    # The primitive converts: a tangent comes in the dtype of the factors, a cotangent in that of the output.
-    product = lax.mul(lax.convert_element_type(t, factor.dtype), factor)
-    return product if t.dtype == out.dtype else lax.convert_element_type(product, out.dtype)
+        return lax.mul(t, y)
+    # a tangent comes in the dtype of ``x``, and a cotangent in that of the output
+    return lax.mul(t, y, out_dtype=out.dtype if t.dtype == x.dtype else x.dtype)
 
 
 define(
     "mul",
     Elementwise(
-        lambda t, out, x, y, *, out_dtype=None: _product(t, y, out, out_dtype),
-        lambda t, out, x, y, *, out_dtype=None: _product(t, x, out, out_dtype),
+        lambda t, out, x, y, *, out_dtype=None: _product(t, x, y, out, out_dtype),
+        lambda t, out, x, y, *, out_dtype=None: _product(t, y, x, out, out_dtype),
     ),
 )
 

@@ -16,6 +16,8 @@ import numpy as np
 from fgrad.graph.op import Op
 
 _UNSIGNED = {np.dtype(f"int{bits}"): np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+#: the largest integer of each dtype, which may be smaller than an axis is long
+_LARGEST = {dtype: int(np.iinfo(dtype).max) for pair in _UNSIGNED.items() for dtype in pair}
 
 
 #: the last array that was below an end, and that end: see NOTE [Indices checked once]
@@ -32,8 +34,10 @@ def all_below(integers: np.ndarray, end: int) -> bool:
         return True
     if not integers.size:
         return True
-    # as unsigned numbers, negative ones are large
+    # as unsigned numbers, negative ones are larger than all others
     unsigned = _UNSIGNED.get(integers.dtype)
+    if unsigned is not None:
+        end = min(end, _LARGEST[integers.dtype] + 1)
     if not np.maximum.reduce(integers if unsigned is None else integers.view(unsigned), None) < end:
         return False
     if integers.__class__ is np.ndarray and not integers.flags.writeable and base is None:
@@ -87,7 +91,7 @@ class Windows:
         for k, (last, step) in enumerate(self.columns):
             column = indices[..., k]
             if not all_below(column, last + 1):
-                clamped = np.minimum(np.maximum(column, 0), last)
+                clamped = np.minimum(np.maximum(column, 0), min(last, _LARGEST[column.dtype]))
                 same = clamped == column
                 inside = same if inside is None else inside & same
                 column = clamped
@@ -103,8 +107,8 @@ def gathered_axis(op: Op) -> int | None:
     """The axis of which a gather reads whole slices, as ``take`` does; None if it reads anything else."""
     numbers, sizes = op.params["dimension_numbers"], op.params["slice_sizes"]
     shape, rank = op.in_types[0].shape, op.out_types[0].ndim
-    if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims:
-        return None
+    if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims or op.in_types[1].dtype == np.uint64:
+        return None  # ``take`` reads the upper half of these as negative numbers
     (axis,) = numbers.start_index_map
     whole = sizes == (*shape[:axis], 1, *shape[axis + 1 :]) and numbers.collapsed_slice_dims == (axis,)
     places = (*range(axis), *range(rank - len(shape) + axis + 1, rank))

@@ -38,3 +38,10 @@ def test_a_view_of_other_numbers_in_the_same_memory_is_compared():
     array = frozen(1 << 32, 0)
     assert all_below(array, (1 << 32) + 1)
     assert not all_below(array.view(np.int32)[:1] - 1, 2)
+
+
+def test_integers_of_a_type_that_is_too_narrow_for_the_end():
+    for dtype in (np.int8, np.int16):
+        assert all_below(np.array([0, 100], dtype), 70000)
+        assert not all_below(np.array([0, -1], dtype), 70000)
+    assert all_below(np.array([0, 255], np.uint8), 300)

@@ -155,6 +155,21 @@ def test_total_order(dtype):
         assert_same_bits(lambda x, y, name=name: primitive(name).bind(x, y), *pairs)
 
 
+@pytest.mark.parametrize("old, new", [("float32", "bfloat16"), ("bfloat16", "float32"), ("uint32", "float16")])
+def test_bits_of_halves_read_as_numbers_of_another_size(old, new):
+    x = jnp.arange(1, 5, dtype=old).reshape(2, 2)
+    graph, flat = graph_of(lambda x: lax.bitcast_convert_type(x, new), (x,))
+    for mine, other in zip(interpret(graph, flat, kernel), evaluate(graph, flat), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
+
+
+@pytest.mark.parametrize("types", [("int8", "int8", "int32"), ("bfloat16", "float32", "float32")])
+def test_products_of_a_type_that_is_asked_for(types):
+    left, right, out = types
+    x, y = jnp.array([100, 3], left), jnp.array([77, 5], right)
+    assert_same_bits(lambda x, y: lax.mul(x, y, out_dtype=out), x, y)
+
+
 def test_bits_and_tiles():
     x = np.arange(6, dtype="float32").reshape(2, 3)
     assert_same_bits(lambda x: lax.bitcast_convert_type(x, "int32"), x)
@@ -228,6 +243,27 @@ def test_gathers_and_scatters_beyond_the_edge(mode):
         assert_same_bits(lambda x, i, u, write=write: write(x.at[i[:, 0]], u), x, i, x[: len(i)] / 3)
 
 
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+@pytest.mark.parametrize("size", [20, 200, 300])
+def test_indices_of_a_type_that_is_too_narrow_for_the_axis(mode, size):
+    x, i = np.arange(float(size)), np.array([[-1], [3], [100]])
+    windows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,))
+    places = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+    def both(x, i):
+        return lax.gather(x, i, windows, (2,), mode=mode), lax.scatter(x, i, jnp.ones(3), places, mode=mode)
+
+    expected = evaluate(*graph_of(both, (x, i)))
+    found = interpret(*graph_of(both, (x, i.astype(np.int8))), kernel)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_indices_that_are_no_signed_numbers():
+    x, i = np.arange(6.0), np.array([2, 2**64 - 1], np.uint64)
+    assert_same_bits(lambda x, i: jnp.take(x, i, mode="clip"), x, i)
+
+
 SINGULAR = np.array([[0.0, 0.0], [1.0, 2.0]])
 UNKNOWN = np.array([[np.nan, 1.0], [1.0, 2.0]])
 NEGATIVE = np.array([[1.0, 2.0], [2.0, 1.0]])
@@ -242,6 +278,22 @@ def test_decompositions_of_matrices_that_have_none(dtype):
     assert_same_bits(lambda x: lax.linalg.qr(x, full_matrices=False), batch)
     assert_same_bits(lambda x: lax.linalg.triangular_solve(x, x, left_side=True, lower=True), batch)
     assert_same_bits(lambda x: lax.linalg.triangular_solve(x, x, conjugate_a=True), batch)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd"])
+def test_decompositions_that_jax_refuses_in_16_bits(name, dtype):
+    function, x = getattr(lax.linalg, name), jnp.eye(2, dtype=dtype)
+    with pytest.raises(NotImplementedError):
+        function(x)
+    with pytest.raises(NotImplementedError):
+        fgrad.jvp(function, (x,), (x,))
+
+
+def test_algorithms_of_products_that_a_cpu_does_not_have():
+    x = jnp.ones((2, 2), jnp.float32)
+    with pytest.raises(ValueError, match="not supported"):
+        fgrad.jvp(lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F16_F16_F32), (x,), (x,))
 
 
 def test_the_branch_for_the_cpu_is_taken():

@@ -96,12 +96,12 @@ class Sized:
             self._is_known = True
         if self._family is None:
             return record(sizes)
-        return _member(self._family, sizes), self.first[1][1]
+        return _member(self._family, sizes, record), self.first[1][1]
 
 
-def _member(family: Family, sizes: Sizes) -> Graph:
+def _member(family: Family, sizes: Sizes, record: Record) -> Graph:
     """A member, simplified as what is recorded: a number of elements is a constant only now."""
-    graph = family.member(sizes)
+    graph = family.member(sizes, lambda: record(sizes)[0])
     return with_x64(simplify, graph) if family.counts else graph
 
 
@@ -110,7 +110,7 @@ def _family(record: Record, sizes: Sizes, known: Recorded) -> Family | None:
     try:
         graph, other = record(symbols()[: len(sizes)])
         family = Family(graph)
-        is_member = other == known[1] and calls_alike(_member(family, sizes), known[0])
+        is_member = other == known[1] and calls_alike(_member(family, sizes, record), known[0])
     except Exception:  # what it does depends on the sizes, or is something in which symbols cannot be replaced
         return None
     finally:

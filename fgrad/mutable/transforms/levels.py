@@ -44,6 +44,7 @@ class MapLevel:
       randomness: "error", "different" or "same".
       outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
       arguments: the batches that it maps over, each with its single examples and their first node.
+      duals: the tensors from outside of which dual tensors were made inside, as seen there, and their first node.
     """
 
     number: int
@@ -51,6 +52,7 @@ class MapLevel:
     randomness: str
     outer_modes: tuple[int, int]
     arguments: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
+    duals: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
 
     def entered(self, batch: Tensor, examples: Tensor) -> Tensor:
         """The examples of a batch, which are remembered as an argument."""
@@ -58,13 +60,22 @@ class MapLevel:
         return examples
 
     def write_back(self) -> None:
-        """Copy to the batches what was written to their examples; called after the level."""
+        """Copy to the batches what was written to their examples, and give others the history of what was written.
+
+        Called after the level.
+        """
         while self.arguments:
             batch, examples, node = self.arguments.pop(0)
             if examples._counter.value:
                 # what was written without a record, in no_grad or to a detached tensor, is written so here
                 with nullcontext() if examples._node is not node else no_grad():
                     batch.copy_(cross_out(examples, self))
+        while self.duals:
+            outside, inside, node = self.duals.pop(0)
+            if inside._node is not node:  # the memory is the same, and the write has been counted
+                version = outside._counter.value
+                outside.copy_(cross_out(inside, self)[0])
+                outside._counter.value = version
 
 
 def next_level() -> int:
@@ -368,6 +379,14 @@ def brought_in(tensor: Tensor, end: float = math.inf) -> Tensor:
             if tensor._level < level.number < end:
                 tensor = lift(tensor, level)
     return tensor
+
+
+def brought_to_write(tensor: Tensor) -> Tensor:
+    """A tensor as seen at the innermost level; if it is written there, the tensor gets the history."""
+    inside = brought_in(tensor)
+    if inside is not tensor:
+        modes.maps[-1].duals.append((tensor, inside, inside._node))
+    return inside
 
 
 INPLACE = (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, flushed, same
+from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, WithoutHalves, flushed, same
 from fgrad.run.kernels.one_thread import on_one_thread
 from fgrad.run.kernels.openblas import LETTERS, cholesky, of_scipy, triangular_solve
 
@@ -197,14 +197,14 @@ def _svd(op: Op) -> Compute | None:
 
 
 DECOMPOSITIONS: dict[str, Entry] = {
-    "cholesky": _each(_cholesky),
-    "eigh": _each(_eigh),
-    "geqrf": _each(_geqrf),
-    "householder_product": _each(_householder_product),
-    "lu": _each(_lu),
+    "cholesky": WithoutHalves(_each(_cholesky)),
+    "eigh": WithoutHalves(_each(_eigh)),
+    "geqrf": WithoutHalves(_each(_geqrf)),
+    "householder_product": WithoutHalves(_each(_householder_product)),
+    "lu": WithoutHalves(_each(_lu)),
     "lu_pivots_to_permutation": _pivots,
-    "qr": _each(_qr),
-    "svd": _each(_svd),
+    "qr": WithoutHalves(_each(_qr)),
+    "svd": WithoutHalves(_each(_svd)),
     "triangular_solve": _each(_triangular_solve),
 }
 TABLE.update(DECOMPOSITIONS)

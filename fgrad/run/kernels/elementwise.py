@@ -239,6 +239,14 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
     return y
 
 
+def _mul(op: Op) -> Kernel | None:
+    # factors that are converted first, of any two types, are left to JAX
+    return None if op.params.get("out_dtype") is not None else _PRODUCT(op)
+
+
+_PRODUCT = _arithmetic(np.multiply, NUMBERS)
+
+
 def _integer_pow(op: Op) -> Kernel | None:
     powers: dict[int, Compute] = {2: np.square, 3: lambda x: x * x * x}
     compute = powers.get(op.params["y"])
@@ -361,7 +369,7 @@ ELEMENTWISE: dict[str, Entry] = {
     "lt": _arithmetic(np.less, ORDERED),
     "max": _arithmetic(np.maximum, REALS, as_xla=_greater),
     "min": _arithmetic(np.minimum, REALS, as_xla=_lesser),
-    "mul": _arithmetic(np.multiply, NUMBERS),
+    "mul": _mul,
     "ne": _arithmetic(np.not_equal, SUPPORTED),
     "neg": _exact(np.negative, NUMBERS),
     "not": _exact(np.invert, _BITS),

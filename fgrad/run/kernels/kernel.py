@@ -101,6 +101,16 @@ class Moving:
         return self.entry(op)
 
 
+@frozen
+class WithoutHalves:
+    """The entry of an operation that JAX refuses for numbers of 16 bits: so it is left to JAX."""
+
+    entry: Entry
+
+    def __call__(self, op: Op) -> Kernel | None:
+        return self.entry(op)
+
+
 def kernel(op: Op) -> Kernel | None:
     """The kernel that keeps subnormal numbers, as PyTorch does."""
     if "kernel" not in op.derived:
@@ -115,9 +125,9 @@ def _kernel(op: Op) -> Kernel | None:
     dtypes = {t.dtype for t in (*op.in_types, *op.out_types)}
     if dtypes <= SUPPORTED:
         return entry(op)
-    if not dtypes <= SUPPORTED | HALVES:
+    if not dtypes <= SUPPORTED | HALVES or isinstance(entry, WithoutHalves):
         return None
-    return (entry(op) if isinstance(entry, Moving) else None) or _by_singles(op, entry)
+    return entry(op) if isinstance(entry, Moving) else _by_singles(op, entry)
 
 
 def _by_singles(op: Op, entry: Entry) -> Kernel | None:

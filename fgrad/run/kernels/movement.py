@@ -142,13 +142,13 @@ def _platform(op: Op) -> Compute | None:
     return (lambda: np.asarray(positions[0], np.int32)) if positions else None
 
 
-def _iota(op: Op) -> Compute | None:
+def _iota(op: Op) -> Kernel | None:
     type, axis = op.out_types[0], op.params["dimension"]
     if op.in_types or type.dtype not in REALS:
         return None
     n = type.shape[axis]
     aligned = [n if i == axis else 1 for i in range(type.ndim)]
-    return lambda: np.broadcast_to(np.arange(n, dtype=type.dtype).reshape(aligned), type.shape)
+    return same(lambda: np.broadcast_to(np.arange(n, dtype=type.dtype).reshape(aligned), type.shape), FREE)
 
 
 def _window(sizes: Sequence[int], shape: Sequence[int]) -> Callable[..., tuple[slice, ...]]:
@@ -295,7 +295,7 @@ MOVEMENT: dict[str, Entry] = {
     "dynamic_update_slice": _moving(_dynamic_update_slice),
     "gather": _moving(_gather),
     "imag": _moving(lambda op: np.imag, FREE),
-    "iota": _moving(_iota, FREE),
+    "iota": _iota,
     "pad": _moving(_pad),
     "platform_index": _moving(_platform, FREE),
     "real": _moving(lambda op: np.real, FREE),

@@ -12,6 +12,7 @@ from functools import partial
 from operator import methodcaller
 from typing import Any
 
+import jax
 import numpy as np
 
 from fgrad.graph.op import Op
@@ -30,6 +31,8 @@ def _dot(op: Op) -> Kernel | None:
     left, right, out = (*op.in_types, *op.out_types)
     if not left.dtype == right.dtype == out.dtype or out.dtype not in FLOATS | COMPLEX:
         return None
+    if isinstance(op.params["precision"], jax.lax.DotAlgorithm | jax.lax.DotAlgorithmPreset):
+        return None  # most are refused on a CPU
     (inner_l, inner_r), (batch_l, batch_r) = op.params["dimension_numbers"]
     outer_l = [i for i in range(left.ndim) if i not in (*inner_l, *batch_l)]
     outer_r = [i for i in range(right.ndim) if i not in (*inner_r, *batch_r)]

@@ -10,7 +10,7 @@ from fgrad.mutable.layout.geometry import overlaps
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms import forward
 from fgrad.mutable.transforms.forward import set_tangent, tangent_of
-from fgrad.mutable.transforms.levels import brought_in
+from fgrad.mutable.transforms.levels import brought_to_write
 from fgrad.torch.ops.views.views import forward_primal, view_sizes
 
 
@@ -129,7 +129,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"{list(tangent._type.shape)}."
         )
     tangent = _in_dtype_of(tangent, tensor)
-    tensor = brought_in(tensor)
+    tensor = brought_to_write(tensor)
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
     if dual._view is not None:

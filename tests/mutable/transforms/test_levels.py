@@ -62,3 +62,30 @@ def test_a_function_that_is_recorded_writes_to_no_tensor_from_outside():
     tensor = torch.zeros(3)
     with capturing(), pytest.raises(RuntimeError, match="functionalize"):
         check_write(tensor[:2], BATCH)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_written_to_a_dual_tensor_in_a_map_is_history_outside(times):
+    def written(a):
+        a.add_(1)
+        a.mul_(2)
+        return a.sin()
+
+    derive = written
+    for _ in range(times):
+        derive = torch.func.jacfwd(derive)
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    base = leaf * 3
+    view = base[1:]
+    jacobian = derive(view)
+    assert view._version == 1 + 1
+    (gradient,) = torch.autograd.grad(jacobian.sum() + base.sum(), leaf)
+    inner = 2 * (3 * 2 + 1)
+    slope = {1: -2 * np.sin(inner), 2: -4 * np.cos(inner)}[times]
+    np.testing.assert_allclose(gradient.numpy(), [3, 6 + 6 * slope], rtol=1e-5)
+
+
+def test_a_leaf_is_not_written_as_a_dual_tensor_in_a_map():
+    leaf = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        torch.func.jacfwd(lambda a: a.mul_(2))(leaf)

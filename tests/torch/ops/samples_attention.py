@@ -30,6 +30,7 @@ SOFTMAX: list[Sample] = [
 ATTENTION: list[Sample] = [
     Sample(_F + "scaled_dot_product_attention", (Q, K, V), order=1),
     Sample(_F + "scaled_dot_product_attention", (Q, K, V), {"is_causal": True, "scale": 0.3}, "causal", order=1),
+    Sample(_F + "scaled_dot_product_attention", (Q[..., :0], K[..., :0], V), label="no features", order=1),
     Sample(_F + "scaled_dot_product_attention", (Q, K, V, MASK), label="mask", order=1),
     Sample(_F + "scaled_dot_product_attention", (Q, K, V, normal(3, 5)), label="bias", order=1, frozen=(3,)),
     Sample(_F + "scaled_dot_product_attention", (Q, K, V, normal(3, 5)), label="bias-requires-grad"),

@@ -135,6 +135,21 @@ SAMPLES: list[Sample] = [
     Sample("index_put", (normal(3, 4), (COLUMNS,), normal(4, seed=1))),
     Sample("index_put", (normal(3, 4), (np.array([2, 2]), np.array([1, 1])), normal(seed=1), True), label="accumulate"),
     Sample("Tensor.index_put", (normal(3, 4), (MASK,), normal(5, seed=1)), label="mask"),
+    Sample(
+        "index_put",
+        (normal(3, 4), (np.array([2, 0], np.int32), np.array([1, 1])), normal(2, seed=1)),
+        label="indices of two types",
+    ),
+    Sample(
+        "Tensor.__getitem__",
+        (normal(3, 4), (np.array([0, 2], np.int32), slice(None, 2))),
+        label="short index",
+    ),
+    Sample(
+        "Tensor.__getitem__",
+        (normal(3, 4, 2), (np.array([0, 2], np.int32), slice(None), np.array([1, 0]))),
+        label="indices of two types",
+    ),
     Sample("masked_fill", (normal(3, 4), MASK, -np.inf)),
     Sample("masked_fill", (normal(3, 4), MASK, normal()), label="tensor"),
     Sample("masked_fill", (normal(4), MASK, 1), label="broadcast"),

@@ -39,6 +39,7 @@ SAMPLES = [
     Sample("conj", (C,)),
     Sample("diagonal", (A, 1, 1, 2)),
     Sample("Tensor.unfold", (B, 1, 2, 1)),
+    Sample("Tensor.unfold", (np.zeros((2, 0)), 1, 0, 2), label="of nothing"),
     Sample("as_strided", (B, (2, 2), (5, 1), 1)),
     Sample("unbind", (B, 1)),
     Sample("split", (B, 2, 1)),

@@ -145,11 +145,13 @@ def scaled_dot_product_attention(
     dtype = query.dtype
     if is_half(dtype.numpy):
         query, key, value = (x.to(float32) for x in (query, key, value))
-    factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-    root = math.sqrt(abs(factor))
+    if scale is None:
+        width = query.size(-1)
+        scale = 1 / math.sqrt(width) if width else math.inf
+    root = math.sqrt(abs(scale))
     if is_causal:
         attn_mask = _additive(query.new_ones(query.size(-2), key.size(-2), dtype=bool_).tril(), query)
-    scores = (query * (-root if factor < 0 else root)).matmul((key * root).transpose(-2, -1))
+    scores = (query * (-root if scale < 0 else root)).matmul((key * root).transpose(-2, -1))
     if attn_mask is not None:
         scores = scores + attn_mask
     weights = ops._safe_softmax(scores, scores.dim() - 1)

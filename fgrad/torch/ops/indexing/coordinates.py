@@ -59,7 +59,11 @@ def place_of(array: Any, coordinates: Coordinates) -> Place:
     axes = tuple([i for i, x in enumerate(coordinates) if not isinstance(x, slice)])
     arrays = aligned(*[coordinates[i] for i in axes])
     shape, count = arrays[0].shape, arrays[0].ndim
-    columns = [x[..., None] if isinstance(x, np.ndarray) else lax.expand_dims(x, (count,)) for x in arrays]
+    dtype = np.result_type(*[x.dtype for x in arrays])
+    columns = [
+        x[..., None].astype(dtype) if isinstance(x, np.ndarray) else lax.expand_dims(x.astype(dtype), (count,))
+        for x in arrays
+    ]
     numbers = columns[0] if len(columns) == 1 else lax.concatenate(columns, count)
     first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
     whole = [n for i, n in enumerate(array.shape) if i not in axes]

@@ -76,6 +76,8 @@ def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
     axis = dimension % input.ndim
     count = (input.shape[axis] - size) // step + 1
     indices = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
+    if not indices.size:  # NumPy and JAX take nothing from an axis of no elements
+        return lax.full((*input.shape[:axis], count, *input.shape[axis + 1 :], size), 0, input.dtype)
     return jnp.moveaxis(jnp.take(input, indices, axis), axis + 1, -1)
 
 
