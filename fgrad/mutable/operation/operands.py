@@ -117,7 +117,7 @@ def number(x: Any) -> Any:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
         array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        if x == x:
+        if x == x and x.__class__ is not complex:  # equal complex numbers may differ in the signs of zeros
             _numbers[key] = array
     return array
 
