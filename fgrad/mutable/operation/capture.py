@@ -6,7 +6,6 @@ traced value.  So a function that makes tensors, writes into views of them and c
 values, a pure function of those values; its graph is what the functional core differentiates, maps and compiles.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -20,7 +19,7 @@ from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, at_hand, recorded
-from fgrad.seam import Builder, here, simplify
+from fgrad.seam import Builder, Cache, here, simplify
 
 #: how many recorded functions are kept
 ROUTINES_KEPT = 1024
@@ -33,7 +32,7 @@ class _Captured:
     types: tuple[TensorType, ...]
 
 
-_captured: OrderedDict[Any, _Captured] = OrderedDict()
+_captured: Cache[Any, _Captured] = Cache(ROUTINES_KEPT)
 
 
 def note_position() -> None:
@@ -128,11 +127,8 @@ def _run(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor], n
         modes.capturing.lift_operands(leaves)
     captured = _captured.get(key)
     if captured is None:
-        captured = _captured[key] = capture()
-        if len(_captured) > ROUTINES_KEPT:
-            _captured.popitem(last=False)
-    else:
-        _captured.move_to_end(key)
+        captured = capture()
+        captured = _captured.enter(key, captured, len(captured.routine.graph.nodes))
     outs = captured.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
     results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, captured.types, strict=True)]
     return tree_util.tree_unflatten(captured.structure, results)
