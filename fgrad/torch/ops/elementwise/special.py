@@ -196,10 +196,14 @@ def _trigamma(x: Any) -> Any:
     return choose(low, (np.pi / sine) ** 2 - series, series)
 
 
-@derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _hurwitz(order + 1, x)))
 def _hurwitz(order: Any, x: Any) -> Any:
     """The Hurwitz zeta function; its derivative with respect to the order is unknown."""
-    return in_float(_hurwitz_sum, order, x)
+
+    @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _hurwitz(order + 1, x)))
+    def zeta(order: Any, x: Any) -> Any:
+        return in_float(_hurwitz_sum, order, x)
+
+    return zeta(order, x)
 
 
 def _hurwitz_sum(order: Any, x: Any) -> Any:
