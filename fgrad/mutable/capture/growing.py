@@ -33,7 +33,7 @@ class Growing:
         super().append(value)  # type: ignore[misc]
 
     def extend(self, values: Iterable[Any]) -> None:
-        for value in values:
+        for value in [*values] if values is self else values:
             self.append(value)
 
     def __iadd__(self, values: Iterable[Any]) -> "Growing":

@@ -6,7 +6,7 @@ traced value.  So a function that makes tensors, writes into views of them and c
 values, a pure function of those values; its graph is what the functional core differentiates, maps and compiles.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.values.evaluation import Routine, at_hand, recorded, silent
 from fgrad.seam import (
     Builder,
+    Cache,
     Call,
     Overwriting,
     active,
@@ -57,7 +58,7 @@ class _Captured:
     asked: bool = False
 
 
-_captured: OrderedDict[Any, _Captured] = OrderedDict()
+_captured: Cache[Any, _Captured] = Cache(ROUTINES_KEPT)
 
 
 def note_position() -> None:
@@ -218,11 +219,8 @@ def _captured_for(key: Any, capture: Callable[[], _Captured], leaves: Sequence[T
         modes.capturing.lift_operands(leaves)
     captured = _captured.get(key)
     if captured is None:
-        captured = _captured[key] = capture()
-        if len(_captured) > ROUTINES_KEPT:
-            _captured.popitem(last=False)
-    else:
-        _captured.move_to_end(key)
+        captured = capture()
+        captured = _captured.enter(key, captured, len(captured.routine.graph.nodes))
     return captured
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, frozen
 from jax import lax
 
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType
 from fgrad.mutable.types.dtypes import bfloat16, dtype as Dtype, float16, float32, from_numpy
 from fgrad.mutable.types.promotion import (
@@ -19,7 +20,8 @@ from fgrad.mutable.types.promotion import (
     result as promoted_result,
     tensor as promoted_tensor,
 )
-from fgrad.mutable.types.symbolic import SymbolicNumber, as_array
+from fgrad.mutable.types.symbolic import SymbolicNumber, as_array, concrete
+from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant
 from fgrad.seam import ShapedArray, shown
 
@@ -117,9 +119,26 @@ def number(x: Any) -> Any:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
         array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        if x == x:
+        if x == x and x.__class__ is not complex:  # equal complex numbers may differ in the signs of zeros
             _numbers[key] = array
     return array
+
+
+def counts_as_number(x: Tensor) -> bool:
+    """Whether PyTorch takes a tensor in the place of a number: it has no axes, and no gradient has to reach it."""
+    return not x._type.shape and not is_tracked(x)
+
+
+def numbers_in(function: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The static parameters of a function, with their numbers in the place of tensors.
+
+    Raises:
+      TypeError: a tensor does not count as a number.
+    """
+    for name, x in params.items():
+        if isinstance(x, Tensor) and not counts_as_number(x):
+            raise TypeError(f"{function}(): argument '{name}' must be Number, not {type_name(x)}")
+    return tuple([concrete(x.item()) if isinstance(x, Tensor) else x for x in params.values()])
 
 
 def with_unsigned(operands: Sequence[Any], dtype: Dtype) -> tuple[Any, ...]:

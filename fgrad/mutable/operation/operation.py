@@ -32,6 +32,7 @@ from fgrad.mutable.operation.operands import (
     array_type_of,
     half_of,
     number,
+    numbers_in,
     promoted,
     with_unsigned,
 )
@@ -113,6 +114,8 @@ class Operation:
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
         plan = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
         if plan is None:
+            if any(isinstance(x, Tensor) for x in params):
+                return self.planned(types, numbers_in(self.name, self.named(params)), into)
             plan = Planned(self, types, params, into)
             self.operand_count += len(types)
             if self.operand_count > OPERANDS_KEPT:

@@ -100,9 +100,9 @@ class Sized:
 
 
 def _member(family: Family, sizes: Sizes, record: Record) -> Graph:
-    """A member, simplified as what is recorded: a number of elements is a constant only now."""
+    """A member, simplified as what is recorded: only now is a number of elements a constant, and 9*10 equal to 90."""
     graph = family.member(sizes, lambda: record(sizes)[0])
-    return with_x64(simplify, graph) if family.counts else graph
+    return with_x64(simplify, graph) if family.counts or len({*graph.nodes}) < len(graph.nodes) else graph
 
 
 def _family(record: Record, sizes: Sizes, known: Recorded) -> Family | None:

@@ -382,8 +382,6 @@ def _set_data(self: Tensor, other: Any) -> None:
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
         )
-    if other._type.dtype.is_complex != self._type.dtype.is_complex and is_tracked(self) and not other._type.inexact:
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if is_tracked(self) and not other._type.inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if modes.level:

@@ -28,6 +28,7 @@ def test_a_number_is_an_array_of_64_bits_and_kept():
 
 def test_zeros_of_either_sign_are_told_apart():
     assert np.signbit(np.asarray(number(-0.0))) and not np.signbit(np.asarray(number(0.0)))
+    assert [np.signbit(np.asarray(number(complex(1, zero))).imag) for zero in (0.0, -0.0, 0.0)] == [False, True, False]
 
 
 def test_numbers_kept_are_bounded():

@@ -166,3 +166,17 @@ def test_explain_takes_it_for_one_program():
 
     found = torch.compiler.explain(step)(torch.ones(2))
     assert found.graph_count == 1 and not found.breaks and losses == [] and count == [0]
+
+
+def test_a_list_that_is_extended_by_itself():
+    losses, lengths = [1.0], []
+
+    @torch.compile
+    def step(x):
+        losses.extend(losses)
+        return 2 * x
+
+    for _ in range(4):
+        step(torch.ones(2))
+        lengths.append(len(losses))
+    assert lengths == [2, 4, 8, 16]

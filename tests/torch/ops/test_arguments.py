@@ -151,6 +151,42 @@ def test_refused_in_pytorchs_words(name):
     assert issubclass(mine[0], other[0]) and mine[1] == other[1]
 
 
+#: functions of a tensor that take a number
+OF_A_NUMBER = {
+    "add": lambda t, x, n: t.add(x, x, alpha=n),
+    "add_": lambda t, x, n: x.add_(x, alpha=n),
+    "addcmul": lambda t, x, n: t.addcmul(x, x, x, value=n),
+    "pad": lambda t, x, n: t.nn.functional.pad(x, (1, 1), value=n),
+    "leaky_relu": lambda t, x, n: t.nn.functional.leaky_relu(x, n),
+    "elu_": lambda t, x, n: t.nn.functional.elu_(x, n),
+    "huber_loss": lambda t, x, n: t.nn.functional.huber_loss(x, 2 * x, delta=n),
+    "layer_norm": lambda t, x, n: t.nn.functional.layer_norm(x, (3,), eps=n),
+    "multi_margin_loss": lambda t, x, n: t.nn.functional.multi_margin_loss(x, t.tensor(1), margin=n),
+    "dist": lambda t, x, n: t.dist(x, 2 * x, n),
+    "norm": lambda t, x, n: x.norm(n),
+    "std": lambda t, x, n: x.std(correction=n - 1),
+    "histc": lambda t, x, n: t.histc(x, 3, -n, n),
+    "normal_": lambda t, x, n: x.normal_(0, n * 0),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_a_tensor_without_axes_is_a_number(name):
+    def run(torch):
+        number, results = torch.tensor(1.5), []
+        for _ in range(2):
+            results.append(OF_A_NUMBER[name](torch, torch.tensor([-2.0, -1.0, 0.5]), number).tolist())
+            number += 1  # it is the number of the call
+        # no gradient would reach the first
+        for refused in (torch.tensor(1.5, requires_grad=True), torch.tensor([1.5])):
+            with pytest.raises(TypeError):
+                OF_A_NUMBER[name](torch, torch.tensor([-2.0, -1.0, 0.5]), refused)
+        return results
+
+    for mine, other in zip(run(ours), run(theirs), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
 def test_conj_physical_of_real_numbers_in_place():
     agree(Case("conj_physical_", lambda t: t.ones(2).long().conj_physical_()), theirs)
 

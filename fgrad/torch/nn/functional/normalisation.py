@@ -276,7 +276,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     Source: `torch.nn.functional.layer_norm
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html>`_.
     """
-    return apply(_LAYER_NORM, (input, weight, bias), (_shape(normalized_shape, "layer_norm"), float(eps)))
+    return apply(_LAYER_NORM, (input, weight, bias), (_shape(normalized_shape, "layer_norm"), eps))
 
 
 @composite(method=False, name="layer_norm", out=NOT_TAKEN)

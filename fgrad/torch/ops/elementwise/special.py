@@ -192,36 +192,33 @@ def _trigamma(x: Any) -> Any:
     """The derivative of ``digamma``; below 1/2 by reflection, since the series is for positive numbers."""
     low = x < 0.5
     sine = jnp.sin(np.pi * x)
-    series = lax.zeta(lax.full_like(x, 2), choose(low, 1 - x, x))
+    series = choose(x == np.inf, 0, lax.zeta(lax.full_like(x, 2), choose(low, 1 - x, x)))
     return choose(low, (np.pi / sine) ** 2 - series, series)
 
 
-def _below_one(x: Any) -> Any:
-    """How many steps of 1 lead from a number up to the interval [1, 2); 0 for larger numbers."""
-    return jnp.maximum(jnp.ceil(1 - lax.stop_gradient(x)), 0)
-
-
-def _first_terms(order: Any, x: Any) -> Any:
-    """The sum of the terms of the Hurwitz zeta function below 1."""
-
-    # the derivative with respect to the order is unknown; the rest of the sum raises the error for it
-    @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _first_terms(order + 1, x)))
-    def terms(order: Any, x: Any) -> Any:
-        steps = _below_one(x)
-
-        def step(state: Any) -> Any:
-            partial, k = state
-            return partial + choose(k < steps, (x + k) ** -order, 0), k + 1
-
-        zero = lax.full((), 0, x.dtype)
-        return lax.while_loop(lambda state: jnp.any(state[1] < steps), step, (lax.full_like(x, 0), zero))[0]
-
-    return terms(order, x)
-
-
 def _hurwitz(order: Any, x: Any) -> Any:
-    """The Hurwitz zeta function; XLA's series is not for arguments far below zero."""
-    return in_float(lambda order, x: _first_terms(order, x) + lax.zeta(order, x + _below_one(x)), order, x)
+    """The Hurwitz zeta function; its derivative with respect to the order is unknown."""
+
+    @derivative(lambda ct, out, order, x: (lax.full_like(order, 0), -ct * order * _hurwitz(order + 1, x)))
+    def zeta(order: Any, x: Any) -> Any:
+        return in_float(_hurwitz_sum, order, x)
+
+    return zeta(order, x)
+
+
+def _hurwitz_sum(order: Any, x: Any) -> Any:
+    """The terms of the series below 1 one by one, since XLA's sum is not for arguments far below zero."""
+    is_pole = (x <= 0) & (x == jnp.floor(x))
+    x = choose(is_pole, 1, x)
+    steps = jnp.maximum(jnp.ceil(1 - x), 0)
+
+    def step(state: Any) -> Any:
+        partial, k = state
+        return partial + choose(k < steps, (x + k) ** -order, 0), k + 1
+
+    start = lax.full_like(x, 0), lax.full((), 0, x.dtype)
+    first_terms, _ = lax.while_loop(lambda state: jnp.any(state[1] < steps), step, start)
+    return choose(is_pole & ~(order < 1), np.inf, first_terms + lax.zeta(order, x + steps))
 
 
 def _polygamma(n: int, x: Any) -> Any:

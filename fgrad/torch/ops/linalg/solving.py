@@ -404,7 +404,7 @@ def _linalg_lstsq(input: Array, B: Array, rcond: Any, pivoted: bool, with_residu
 
 
 @linalg(autocast="fp32", out=safely_cast("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"))
-def lstsq(A: Array, B: Array, rcond: Any = None, *, driver: Any = None) -> Any:
+def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: Any = None) -> Any:
     """The solution of least squares problems.
 
     Arguments:

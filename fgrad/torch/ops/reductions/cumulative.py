@@ -7,6 +7,7 @@ from attrs import evolve
 from jax import lax, numpy as jnp
 
 import fgrad
+from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.tensor.tensor import Tensor
@@ -20,6 +21,7 @@ from fgrad.torch.ops.table.kinds import check_kinds, kind, single
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, COMPUTED_ONTO_ITSELF, NOT_TAKEN, SCALAR, SCALARS, Memory
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Number, composite, operation, operation_of
+from fgrad.torch.ops.views.joining import cat
 from fgrad.torch.ops.views.views import slice_axis, unsqueeze, view_sizes, wrap_dim
 from fgrad.torch.random.scalars import cpp_name
 
@@ -207,7 +209,9 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: A
     if not n:
         return input.detach().clone().copy_(input)
     parts = [x for x in (prepend, input, append) if x is not None]
-    differences = input if len(parts) == 1 else _concatenated(parts, dim)
+    for x in parts:
+        _check_fits(shape, x._type.shape, dim)
+    differences = input if len(parts) == 1 else cat(parts, dim)
     for _ in range(min(n, differences._type.shape[dim])):
         size = differences._type.shape[dim]
         later, earlier = slice_axis(differences, dim, 1, size, 1), slice_axis(differences, dim, 0, size - 1, 1)
@@ -215,16 +219,16 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: A
     return differences
 
 
-@operation("CatBackward0", name="_joined", method=False, function=False)
-def _concatenate_two(first: Array, second: Array, *, dim: int) -> Any:
-    return lax.concatenate([first, second], dim)
-
-
-def _concatenated(parts: list[Tensor], dim: int) -> Tensor:
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = _concatenate_two(joined, part, dim=dim)
-    return joined
+def _check_fits(shape: Ints, other: Ints, dim: int) -> None:
+    """Raise PyTorch's error for a shape that differs along another axis."""
+    if len(other) != len(shape):
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for i, (n, m) in enumerate(zip(shape, other, strict=True)):
+        if i != dim and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({i}) = {n}, but got tensor.size({i}) = {m}"
+            )
 
 
 @overload("mul", "MulBackward1", promote=common)

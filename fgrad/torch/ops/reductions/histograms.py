@@ -29,7 +29,7 @@ def _range_of(values: np.ndarray, low: float, high: float, function: str, margin
 
 @composite()
 @each_example("aten::histc")
-def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """The number of elements in each of ``bins`` equal bins of a range; those outside are not counted.
 
     Source: `torch.histc <https://docs.pytorch.org/docs/stable/generated/torch.histc.html>`_.

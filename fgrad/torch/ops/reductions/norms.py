@@ -161,7 +161,7 @@ def _dist(input: Array, other: Array, p: Any) -> Any:
 
 
 @composite(out=NOT_TAKEN)
-def dist(input: Array, other: Array, p: Any = 2) -> Tensor:
+def dist(input: Array, other: Array, p: float = 2) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors.
 
     Source: `torch.dist <https://docs.pytorch.org/docs/stable/generated/torch.dist.html>`_.

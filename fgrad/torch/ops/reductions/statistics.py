@@ -140,7 +140,7 @@ def _parameters(
 
 @composite(out=CAST)
 def var(
-    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
     """The variance of all elements or over axes.
 
@@ -162,7 +162,7 @@ def var(
 
 @composite(out=CAST)
 def std(
-    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
     """The standard deviation of all elements or over axes; arguments as in ``var``.
 
@@ -173,7 +173,7 @@ def std(
 
 @composite(method=False, out=NOT_TAKEN)
 def var_mean(
-    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean; arguments as in ``var``.
 
@@ -186,7 +186,7 @@ def var_mean(
 
 @composite(method=False, out=NOT_TAKEN)
 def std_mean(
-    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean; arguments as in ``var``.
 

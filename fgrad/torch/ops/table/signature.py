@@ -16,6 +16,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.context.warning import first_time, warn
+from fgrad.mutable.operation.operands import counts_as_number
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.mutable.types.size import Size
@@ -53,7 +54,8 @@ else:
 
 
 _OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
-_CHECKED, _OPTIONAL_INT = (*_OPERANDS, Ints, Dims, int, bool), int | None
+_CHECKED = (*_OPERANDS, Ints, Dims, int, bool, float)
+_OPTIONAL: dict[Any, type] = {int | None: int, float | None: float}
 #: NumPy's names for parameters, which PyTorch accepts, too, and those that are different in PyTorch's overloads
 _OTHER_NAMES = {
     "axis": "dim",
@@ -345,7 +347,7 @@ class Signature:
                 if not isinstance(value, Tensor) and value is not None:
                     value = self.check(i, kind, value, count)
                 elif kind is Number and value is not None:
-                    value = value.item()
+                    value = self.number(i, value, count)
                 elif value is None and self.defaults[i] is not None:
                     self.check(i, kind, value, count)
                 operands.append(value)
@@ -381,7 +383,13 @@ class Signature:
                     raise self.refusal(i, "tuple of ints", value, count)
             if isinstance(value, np.ndarray):
                 raise self.refusal(i, "Number", value, count)
-        return _static(value, kind)
+        return self.number(i, value, count) if isinstance(value, Tensor) else _static(value, kind)
+
+    def number(self, i: int, value: Tensor, count: int | None) -> Any:
+        """The number in a tensor that is given for one."""
+        if not counts_as_number(value):
+            raise self.refusal(i, "float" if self.kinds[i] is float else "Number", value, count)
+        return value.item()  # type: ignore[attr-defined]
 
     def integer(self, i: int, value: Any, count: int | None) -> int:
         """An argument that must be an integer."""
@@ -401,8 +409,7 @@ class Signature:
 
 def _kind(annotation: Any) -> Any:
     """The annotation by which an argument is checked; None if it is not."""
-    if annotation == _OPTIONAL_INT:
-        return int
+    annotation = _OPTIONAL.get(annotation, annotation)
     return annotation if annotation in _CHECKED else None
 
 

@@ -279,7 +279,7 @@ def composite(
 
 def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors whose arguments are bound as those of operations."""
-    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, Ints, Dims)]
+    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, float, Ints, Dims)]
     bindings = signature.bindings
     # PyTorch's Python functions do not accept ``out``
     accepts_out = "out" not in signature.names and not called.startswith("nn.functional.")
