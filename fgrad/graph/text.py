@@ -19,6 +19,7 @@ from fgrad.graph.importing import from_jaxpr
 from fgrad.graph.names import value_names
 from fgrad.graph.op import Kept
 from fgrad.graph.regions import Deferred
+from fgrad.graph.remat_policies import POLICIES
 from fgrad.jaxcore import ShapedArray, Tracer, eval_context, is_closed_jaxpr, is_open_jaxpr
 from fgrad.jaxtypes import extended_rules, is_reference
 
@@ -279,8 +280,13 @@ def value_text(value: Any) -> str:
         return "{" + ", ".join(f"{k}: {value_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, np.ndarray):
         return const_text(Const.of(value))
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(sorted(map(value_text, value))) + "}"
     if isinstance(value, Kept):
         return value_text(value.value)
+    kind, fields = POLICIES.get(type(value).__name__, (None, ()))
+    if type(value) is kind:
+        return f"{kind.__name__}({', '.join(f'{name}={value_text(getattr(value, name))}' for name in fields)})"
     if isinstance(value, str):
         return value if re.fullmatch(r"[\w.+-]+", value) else repr(value)
     if callable(value) and hasattr(value, "__qualname__"):

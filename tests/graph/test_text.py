@@ -95,3 +95,9 @@ def test_one_node():
 
 def test_effects_without_outputs_have_a_line():
     assert "debug_" in render(graph_of(lambda x: jax.debug.print("{}", x) or x))
+
+
+def test_names_of_a_policy_are_in_order():
+    """A set's own order differs from process to process."""
+    block = fgrad.checkpoint(jnp.sin, policy=fgrad.checkpoint_policies.save_only_these_names("c", "a", "b", "d"))
+    assert "policy=Names(names={a, b, c, d}, listed=True, unnamed=False)" in str(fgrad.make_graph(block)(1.0))

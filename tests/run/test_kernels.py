@@ -290,6 +290,11 @@ def test_decompositions_that_jax_refuses_in_16_bits(name, dtype):
         fgrad.jvp(function, (x,), (x,))
 
 
+def test_a_primitive_without_its_optional_parameter():
+    x = jnp.array([[1.0, 2.0], [3.0, 4.0]])
+    assert_same_bits(lambda x: primitive("svd").bind(x, full_matrices=True, compute_uv=False, subset_by_index=None), x)
+
+
 def test_algorithms_of_products_that_a_cpu_does_not_have():
     x = jnp.ones((2, 2), jnp.float32)
     with pytest.raises(ValueError, match="not supported"):

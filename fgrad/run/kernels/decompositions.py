@@ -166,7 +166,7 @@ def _qr(op: Op) -> Compute | None:
 def _eigh(op: Op) -> Compute | None:
     params, type = op.params, op.in_types[0]
     n, dtype = type.shape[-1], type.dtype
-    if params["subset_by_index"] not in (None, (0, n)) or params["algorithm"] is not None:
+    if params["subset_by_index"] not in (None, (0, n)) or params.get("algorithm") is not None:
         return None
     name, lower = "heevd" if dtype.kind == "c" else "syevd", int(params["lower"])
     evd = of_scipy(name, dtype)
@@ -183,7 +183,7 @@ def _eigh(op: Op) -> Compute | None:
 def _svd(op: Op) -> Compute | None:
     params, type = op.params, op.in_types[0]
     (m, n), vectors, full = type.shape[-2:], int(params["compute_uv"]), int(params["full_matrices"])
-    if params["subset_by_index"] not in (None, (0, min(m, n))) or params["algorithm"] is not None:
+    if params["subset_by_index"] not in (None, (0, min(m, n))) or params.get("algorithm") is not None:
         return None
     gesdd = of_scipy("gesdd", type.dtype)
     work_size = int(of_scipy("gesdd_lwork", type.dtype)(m, n, compute_uv=vectors, full_matrices=full)[0].real)
