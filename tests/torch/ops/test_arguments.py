@@ -167,6 +167,7 @@ OF_A_NUMBER = {
     "std": lambda t, x, n: x.std(correction=n - 1),
     "histc": lambda t, x, n: t.histc(x, 3, -n, n),
     "normal_": lambda t, x, n: x.normal_(0, n * 0),
+    "uniform_": lambda t, x, n: x.uniform_(n, n),
 }
 
 

@@ -1,6 +1,8 @@
 """An operation's graph for some sizes is the same, recorded for them or made from a recording on symbols."""
 
+import gc
 import importlib
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +107,31 @@ def test_sizes_of_different_expressions_may_be_equal():
     wanted = recorded(of_all[-1])
     of_all[0][0].sized.clear()
     assert all(map(calls_alike, [graphs_of(x) for x in of_all][-1], wanted))
+
+
+def test_masks_of_other_counts_keep_nothing_of_their_size():
+    x = torch.ones(1 << 17, requires_grad=True)
+
+    def masked(count: int) -> None:
+        mask = torch.zeros(1 << 17, dtype=torch.bool)
+        mask[:count] = True
+        (x[mask].sum() + torch.masked_select(x, mask).sum()).backward()
+        x.grad = None
+
+    def kept() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    for count in range(3):
+        masked(count)
+    tracemalloc.start()
+    try:
+        before = kept()
+        for count in range(3, 9):
+            masked(count)
+        assert kept() - before < 1 << 20  # the positions of all elements would take this for each count
+    finally:
+        tracemalloc.stop()
 
 
 COMMON: dict[str, Callable[[int], Any]] = {

@@ -139,6 +139,16 @@ def put_along(write: Callable[[Any, Coordinates, Any], Any], array: Any, index: 
     return write_row(array, index, values)
 
 
+def positions_in(mask: Any, count: int) -> Any:
+    """The flat positions of the ``count`` true elements of a mask.
+
+    Before the first one are those elements up to which none is true, before the second those up to which one is, and so
+    on.  There is a graph for each ``count``, so nothing in it is a constant of the mask's size, which it would keep.
+    """
+    trues = jnp.cumsum(lax.reshape(mask, (mask.size,)).astype(bool), dtype=np.int64)
+    return jnp.cumsum(scattered(lax.scatter_add, jnp.zeros(count, np.int64), (trues,), np.int64(1), mode="drop"))
+
+
 def written(array: Any, coordinates: Coordinates, values: Any) -> Any:
     """The array with elements replaced.
 

@@ -12,7 +12,16 @@ from fgrad.mutable.values.evaluation import counted, dynamic
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.making import tensor_beside
 from fgrad.torch.ops.elementwise.arithmetic import remainder
-from fgrad.torch.ops.indexing.coordinates import first_outside, read, read_along, size_along, slices, with_axis, wrapped
+from fgrad.torch.ops.indexing.coordinates import (
+    first_outside,
+    positions_in,
+    read,
+    read_along,
+    size_along,
+    slices,
+    with_axis,
+    wrapped,
+)
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.outputs import OVER_INDICES, SELECTED, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
@@ -221,8 +230,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
 @overload("masked_select", "MaskedSelectBackward0", always_saved=("self", "mask"))
 def _masked_select(input: Array, mask: Fixed, count: int) -> Any:
     input, mask = jnp.broadcast_arrays(input, mask)
-    (indices,) = jnp.nonzero(lax.reshape(mask, (mask.size,)), size=count)
-    return read(lax.reshape(input, (input.size,)), (indices,))
+    return read(lax.reshape(input, (input.size,)), (positions_in(mask, count),))
 
 
 @overloaded(out=SELECTED)

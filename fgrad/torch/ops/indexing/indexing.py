@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax import lax, numpy as jnp
+from jax import lax
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import expect_within
@@ -20,7 +20,7 @@ from fgrad.mutable.values.evaluation import counted, elements
 from fgrad.mutable.write.inplace import apply_inplace, check_written
 from fgrad.run.flat_indices import all_below
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.indexing.coordinates import Coordinates, added, place_of, read, scattered, wrapped, written
+from fgrad.torch.ops.indexing.coordinates import Coordinates, added, place_of, positions_in, read, wrapped, written
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.table import composite
 
@@ -59,18 +59,10 @@ def _numpy_index(array: Any, spec: Spec, indices: Sequence[Any]) -> tuple[Any, C
             sizes.append(next(shape))
             items.append(wrapped(index, sizes[-1]) if item == "index" else index)
         elif index.shape:
-            items.append(_nonzero(index, item))
+            items.append(positions_in(index, item))
             sizes.append(math.prod([next(shape) for _ in index.shape]))
     merged = lax.reshape(array, (*sizes, *shape))
     return merged, tuple(items)
-
-
-def _nonzero(mask: Any, count: int) -> Any:
-    """The flat positions of the ``count`` true elements of a mask, in a graph half the size of JAX's ``nonzero``."""
-    flat = mask.reshape(-1).astype(bool)
-    ranks = choose(flat, jnp.cumsum(flat) - 1, count)
-    positions = lax.iota(np.int64, flat.size)
-    return scattered(lax.scatter, jnp.zeros(count, np.int64), (ranks,), positions, mode="drop")
 
 
 def _index(array: Any, *indices: Any, spec: Spec) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, is_contiguous, memory_order, overlaps
 from fgrad.mutable.operation.capture import expect
+from fgrad.mutable.operation.operands import numbers_in
 from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.overlap import OVERLAP
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
@@ -372,9 +373,9 @@ def uniform_(self: Tensor, low: float = 0.0, to: float = 1.0, *, generator: Any 
 
     Source: `torch.Tensor.uniform_ <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html>`_.
     """
-    low = float(named.pop("from", low))
+    low, to = map(float, numbers_in("uniform_", {"from": named.pop("from", low), "to": to}))
     check_unexpected("uniform_", named)
-    return _write(self, _UNIFORM, (low, float(to)), generator)
+    return _write(self, _UNIFORM, (low, to), generator)
 
 
 @composite(function=False)
