@@ -259,7 +259,7 @@ def _rule_of(symbolic: Callable[[], Any], record: Callable[[], Any], numbers: tu
     except Exception:
         return record()
     members = [family.member(numbers, lambda k=k: _graphs_of(record())[k]) for k, family in enumerate(families)]
-    return VjpRule(*members, rule.wrt) if isinstance(rule, VjpRule) else members[0]
+    return VjpRule(members[0], members[1], rule.wrt) if isinstance(rule, VjpRule) else members[0]
 
 
 def _graphs_of(rule: Any) -> tuple[Graph, ...]:

@@ -284,7 +284,7 @@ def value_text(value: Any) -> str:
         return "{" + ", ".join(sorted(map(value_text, value))) + "}"
     if isinstance(value, Kept):
         return value_text(value.value)
-    kind, fields = POLICIES.get(type(value).__name__, (None, ()))
+    kind, fields = POLICIES.get(type(value).__name__, (object, ()))
     if type(value) is kind:
         return f"{kind.__name__}({', '.join(f'{name}={value_text(getattr(value, name))}' for name in fields)})"
     if isinstance(value, str):
