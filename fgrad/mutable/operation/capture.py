@@ -23,7 +23,6 @@ from fgrad.mutable.tensor.in_memory import is_own, window
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, TensorType, type_of
-from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.mutable.values.evaluation import Routine, at_hand, recorded, silent
 from fgrad.seam import (
     Builder,
@@ -180,7 +179,7 @@ def _overwriting(
 
 def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
     """Whether NumPy may write over these operands, and can read all of them."""
-    if unusual.on or elsewhere.exist or not operations(active()).overwrites:
+    if (unusual.on and unusual.within()) or not operations(active()).overwrites:
         return False
     holders = Counter([id(x._storage) for x in leaves])
     for i in over.written.values():

@@ -33,7 +33,7 @@ OPTIMIZERS = {
 
 
 @pytest.fixture
-def overwritten(monkeypatch) -> list[int]:
+def overwritten(monkeypatch: Any) -> list[int]:
     """How many calls were made in each step."""
     counts: list[int] = []
     make_calls = capture.make_calls
@@ -208,3 +208,9 @@ def test_the_reproducible_policy_overwrites_nothing(overwritten):
     with fgrad.policy("reproducible"):
         trained(torch, "momentum")
     assert not any(overwritten)
+
+
+def test_tensors_elsewhere_make_no_difference(overwritten):
+    assert (torch.empty(3, device="meta") + 1).device.type == "meta"
+    trained(torch, "momentum")
+    assert any(overwritten)
