@@ -119,6 +119,8 @@ def overwriting(graph: Graph, overwritten: Mapping[int, int]) -> Overwriting | N
         and math.prod(types[i].shape) >= LARGE
         and (types[i].shape, types[i].dtype) == (types[graph.outputs[k]].shape, types[graph.outputs[k]].dtype)
     }
+    # of results that are the same value, one is written
+    written = {k: i for k, i in written.items() if graph.outputs.index(graph.outputs[k]) == k}
     made = {outs[0]: node for node, outs in graph.numbered() if len(outs) == 1}
     while written:
         try:

@@ -144,7 +144,7 @@ def _forced(pace: Pace) -> Policy:
     )
 
 
-#: the named policies; all but the first two force a back end, as far as it can run a graph
+#: the named policies; of those after the first two, most force a back end, as far as it can run a graph
 POLICIES: dict[str, Policy] = {
     "default": Policy(),
     "reproducible": Policy(

@@ -100,3 +100,10 @@ def test_other_than_arithmetic_on_whole_arrays_is_computed_as_ever(function):
     over = overwriting(graph, {0: 0})
     # a sum is a scalar to the arithmetic that reads it
     assert over is None or len(over.scalars) == 1
+
+
+def test_of_equal_results_one_is_written():
+    x, y = arrays(2)
+    graph, _ = graph_of(lambda x, y: (z := x + y, z), (x, y))
+    over = overwriting(graph, {0: 0, 1: 1})
+    assert over is not None and dict(over.written) == {0: 0} and len(over.rest.outputs) == 1

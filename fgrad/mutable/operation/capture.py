@@ -7,14 +7,13 @@ values, a pure function of those values; its graph is what the functional core d
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from attrs import define
-from jax import tree_util
-from numpy import ndarray
+from attrs import frozen
+from jax import block_until_ready, tree_util
 
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.operation.operands import number
@@ -28,6 +27,7 @@ from fgrad.seam import (
     Builder,
     Cache,
     Call,
+    Graph,
     Overwriting,
     active,
     here,
@@ -46,15 +46,13 @@ Overwritten = Callable[[Any, Any], Iterable[tuple[int, int]]]
 ROUTINES_KEPT = 1024
 
 
-@define(eq=False)
+@frozen(eq=False)
 class _Captured:
     routine: Routine
     structure: Any
     types: tuple[TensorType, ...]
-    #: how results are written over operands, and what computes the others; None if that cannot be, or was not asked
-    overwriting: Overwriting | None = None
-    rest: Routine | None = None
-    asked: bool = False
+    #: how results are written over operands, and what computes the others; None if that cannot be
+    overwriting: tuple[Overwriting, Routine] | None = None
 
 
 _captured: Cache[Any, _Captured] = Cache(ROUTINES_KEPT)
@@ -150,31 +148,16 @@ def fused_each(
     common = each[0][0][len(own[0]) :] if each else []
     key = (update, tuple([(structure, _types(leaves)) for leaves, structure in each]), names)
     leaves = [*[x for part in own for x in part], *common]
-    captured = _captured_for(key, lambda: _capture_each(update, each, own, common, names), leaves)
-    if not captured.asked:
-        captured.asked = True
-        captured.overwriting = _overwriting(captured, each, own, overwritten)
-    over = captured.overwriting
-    if over is None or not _may_overwrite(over, leaves):
+    captured = _captured_for(key, lambda: _capture_each(update, each, own, common, names, overwritten), leaves)
+    if captured.overwriting is None or not _may_overwrite(captured.overwriting[0], leaves):
         return _run(captured, leaves, numbers), ()
-    return _begun(captured, over, leaves, numbers)
+    return _begun(captured, *captured.overwriting, leaves, numbers)
 
 
-def _overwriting(
-    captured: _Captured, each: Sequence[Any], own: Sequence[Sequence[Tensor]], overwritten: Overwritten
-) -> Overwriting | None:
-    """How large results are written over operands, if that can be."""
-    results = tree_util.tree_unflatten(captured.structure, range(len(captured.types)))
-    pairs: dict[int, int] = {}
-    first = 0
-    for (leaves, structure), part, result in zip(each, own, results, strict=True):
-        positions = [*range(first, first + len(part)), *[None] * (len(leaves) - len(part))]
-        pairs.update(overwritten(tree_util.tree_unflatten(structure, positions)[0], result))
-        first += len(part)
-    over = overwriting(captured.routine.graph, pairs)
-    if over is not None:
-        captured.rest = Routine(with_x64(simplify, over.rest))
-    return over
+def _overwriting(graph: Graph, pairs: Mapping[int, int]) -> tuple[Overwriting, Routine] | None:
+    """How results are written over operands, and what computes the others; None if that cannot be."""
+    over = overwriting(graph, pairs)
+    return None if over is None else (over, Routine(with_x64(simplify, over.rest)))
 
 
 def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
@@ -188,17 +171,17 @@ def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
             return False
         if leaves[i]._geometry is not None or storage.home is not None:
             return False
-    return all(x.__class__ is ndarray or in_memory(x) for x in [leaf._value() for leaf in leaves])
+    return all(x.__class__ is np.ndarray or in_memory(x) for x in [leaf._value() for leaf in leaves])
 
 
 def _begun(
-    captured: _Captured, over: Overwriting, leaves: Sequence[Tensor], numbers: dict[str, float]
+    captured: _Captured, over: Overwriting, rest: Routine, leaves: Sequence[Tensor], numbers: dict[str, float]
 ) -> tuple[list[Any], Iterable[Call]]:
     """The results that are not written over operands, and the calls for those that are."""
-    assert captured.rest is not None
     windows = {i: window(leaves[i]._storage, leaves[i]._type.geometry) for i in over.written.values()}
     values = [*[x._value() for x in leaves], *map(number, numbers.values())]
-    outs = captured.rest(values)
+    # they may be views of operands, or not computed yet
+    outs = [_apart(x, windows) for x in block_until_ready(rest(values))]
     arrays = {i: np.asarray(windows.get(i, values[i])).reshape(-1) for each in over.chains for i in each.read}
     others, types = iter(outs), captured.types
     results = [
@@ -206,6 +189,15 @@ def _begun(
         for k, t in enumerate(types)
     ]
     return tree_util.tree_unflatten(captured.structure, results), over.calls(arrays, list(others))
+
+
+def _apart(value: Any, windows: Mapping[int, np.ndarray]) -> Any:
+    """The elements of a result, in none of the memory that is overwritten."""
+    if getattr(value, "base", None) is None or not any(np.may_share_memory(value, x) for x in windows.values()):
+        return value
+    copy = value.copy()
+    copy.setflags(write=False)
+    return copy
 
 
 def _types(leaves: Sequence[Tensor]) -> tuple[TensorType, ...]:
@@ -236,6 +228,7 @@ def _capture_each(
     own: Sequence[Sequence[Tensor]],
     common: Sequence[Tensor],
     names: Sequence[str],
+    overwritten: Overwritten,
 ) -> _Captured:
     builder = Builder([x._type.array for leaves in (*own, common) for x in leaves])
     inputs = iter(builder.inputs[: len(builder.inputs) - len(common)])
@@ -245,16 +238,20 @@ def _capture_each(
     recorded_for: dict[Any, _Captured] = {}
     outs: list[int] = []
     structures = []
+    pairs: dict[int, int] = {}
     for (leaves, structure), numbers in zip(each, args, strict=True):
         key = structure, _types(leaves)
         one = recorded_for.get(key)
         if one is None:
             one = recorded_for[key] = _capture(update, leaves, structure, names)
+        result = tree_util.tree_unflatten(one.structure, range(len(outs), len(outs) + len(one.types)))
+        pairs.update(overwritten(tree_util.tree_unflatten(structure, [*numbers, *rest][: len(leaves)])[0], result))
         outs += builder.splice(one.routine.graph, [*numbers, *rest])
         structures.append(one.structure)
     graph = simplify(builder.finish(outs, builder.inputs))
     structure = tree_util.tree_structure([tree_util.tree_unflatten(s, [0] * s.num_leaves) for s in structures])
-    return _Captured(Routine(graph), structure, tuple([type_of(t) for t in graph.out_types]))
+    types = tuple([type_of(t) for t in graph.out_types])
+    return _Captured(Routine(graph), structure, types, _overwriting(graph, pairs))
 
 
 def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]) -> _Captured:
@@ -289,6 +286,8 @@ def assign(writes: Sequence[tuple[Tensor, Tensor, int]]) -> None:
 
 def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Iterable[Call]) -> None:
     """Make the calls that write the elements of some tensors, and count so many writes for each: both, or neither."""
+    if not writes:
+        return
     source = here(4)
     versions = [tensor._counter.value for tensor, _ in writes]
     done: list[bool] = []

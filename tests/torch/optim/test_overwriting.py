@@ -214,3 +214,21 @@ def test_tensors_elsewhere_make_no_difference(overwritten):
     assert (torch.empty(3, device="meta") + 1).device.type == "meta"
     trained(torch, "momentum")
     assert any(overwritten)
+
+
+def test_a_result_that_is_an_operand_keeps_its_elements(overwritten):
+    params, _ = trained(torch, "momentum")
+    x, y = params[0].detach(), params[2].detach()
+
+    def update(item: Any, numbers: Any) -> Any:
+        x, y = item
+        return x + y, x, x.view(-1)
+
+    for _ in range(2):
+        ((new, old, flat),), calls = capture.fused_each(update, [(x, y)], (), {}, lambda item, new: [(new[0], item[0])])
+        assert new is x
+        before = x._value().copy()
+        capture.overwrite([(x, 1)], calls)
+        np.testing.assert_array_equal(old.numpy(), before)
+        np.testing.assert_array_equal(flat.numpy(), before.reshape(-1))
+        np.testing.assert_array_equal(x._value(), before + y._value())
