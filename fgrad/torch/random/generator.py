@@ -5,6 +5,7 @@ in bulk.
 """
 
 import contextlib
+import math
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.random.scalars import Array
-from fgrad.torch.random.twister import Engine, as_doubles, as_long
+from fgrad.torch.random.twister import DOUBLE_BITS, Engine, as_doubles, as_long
 
 #: draws one number
 Draw: TypeAlias = Callable[[], float]
@@ -27,6 +28,8 @@ Draw: TypeAlias = Callable[[], float]
 DEFAULT_SEED = 67280421310721
 
 _WORDS = 624
+#: from this many words of 64 bits on, NumPy's integers of the whole range take less time than two words of 32 each
+_MANY = 1024
 # The layout of at::CPUGeneratorImplState: words of the engine in 64 bits each, and the fields of an older generator.
 _STATE = np.dtype(
     {
@@ -82,6 +85,7 @@ class Generator:
         self.lock: Any = threading.RLock()
         self._lent = threading.local()
         self._engine = np.random.MT19937()
+        self._of_all_longs = np.random.Generator(self._engine).integers
         self._reseed(DEFAULT_SEED)
         if modes.capturing is not None:
             modes.capturing.add_local_generator(self)
@@ -229,18 +233,24 @@ class Generator:
 
     def long_words(self, count: int) -> Array:
         """The next ``count`` words of 64 bits: two of 32, the higher first."""
-        return as_long(self._raw(2 * count))
+        if count < _MANY or self.engine is not None:
+            return as_long(self._raw(2 * count))
+        return self._drawn(count, lambda: self._of_all_longs(2**64, size=count, dtype=np.uint64))
 
     def _raw(self, count: int) -> Array:
         """The next words of 32 bits, in 64 bits each."""
         if self.engine is not None:
             return self.engine.raw(count)
+        return self._drawn(count, lambda: self._engine.random_raw(count))
+
+    def _drawn(self, count: int, draw: Callable[[], Array]) -> Array:
+        """So many words that ``draw`` takes from the host's engine."""
         if modes.capturing is not None:
             modes.capturing.note_draw(self)
         with self.lock:
             self._unused = self._unused and count == 0
             self.ahead = None
-            return self._engine.random_raw(count)
+            return draw()
 
     def skip(self, count: int) -> None:
         """Advances past words whose numbers were computed ahead."""
@@ -265,6 +275,12 @@ class Generator:
     def doubles(self, count: int) -> Array:
         """``count`` float64 numbers, uniform in [0, 1): 53 bits of a long word each."""
         return as_doubles(self.long_words(count))
+
+    def events(self, count: int, probability: float) -> Array:
+        """Whether each of ``count`` numbers, drawn as ``doubles`` does, is below a probability in [0, 1]."""
+        numerators = self.long_words(count)
+        numerators &= DOUBLE_BITS
+        return numerators < np.uint64(math.ceil(probability * 2.0**53))
 
     @contextlib.contextmanager
     def one_by_one(self) -> Iterator[Draw]:

@@ -29,6 +29,8 @@ from jax import lax
 from fgrad.torch.ops.table.broadcasting import choose
 
 WORDS, _MIDDLE = 624, 397
+#: the bits of a long word from which a number of double precision is made
+DOUBLE_BITS = np.uint64(2**53 - 1)
 _UPPER, _LOWER, _MATRIX = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
 #: the layout of a state (``Generator.get_state``): first two 32-bit numbers, by their offsets, ...
 _LEFT, _NEXT = 2, 4
@@ -81,7 +83,7 @@ def as_long(words: Any) -> Any:
 
 def as_doubles(long: Any) -> Any:
     """Numbers uniform in [0, 1): 53 bits of a long word each."""
-    return (long & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+    return (long & DOUBLE_BITS).astype(np.float64) * 2.0**-53
 
 
 def _number(state: Any, at: int, dtype: Any) -> Any:

@@ -100,7 +100,7 @@ def bernoulli(shape: Shape, dtype: np.dtype[Any], generator: Generator, probabil
         return np.empty(shape, dtype)
     if dtype not in _BERNOULLI_TYPES:
         raise not_implemented("bernoulli_scalar_cpu_", dtype)
-    return (generator.doubles(count) < probability).astype(dtype).reshape(shape)
+    return generator.events(count, float(probability)).astype(dtype).reshape(shape)
 
 
 def _bernoulli_each(shape: Shape, dtype: np.dtype[Any], generator: Generator, probability: Array) -> Array:
@@ -129,6 +129,7 @@ def dropout_noise(shape: Shape, dtype: np.dtype[Any], generator: Generator, prob
 
     Source: https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.dropout.html
     """
-    mask = bernoulli(shape, dtype, generator, 1.0 - probability)
     precision = FLOAT64 if dtype == FLOAT64 else FLOAT32
-    return (mask.astype(precision) / precision.type(1.0 - probability)).astype(dtype)
+    kept = bernoulli(shape, dtype, generator, 1.0 - probability).astype(precision, copy=False)
+    kept /= precision.type(1.0 - probability)
+    return kept.astype(dtype, copy=False)
