@@ -6,7 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from fgrad.run.kernels.helpers import helpers, slices_of, together
+from fgrad.run.kernels import helpers as module
+from fgrad.run.kernels.helpers import RETRIED, Parts, helpers, slices_of, together
 
 
 def test_slices_cover_an_axis_evenly():
@@ -68,3 +69,21 @@ def test_a_forked_process_has_helpers_of_its_own():
         together([lambda: done.append(1)] * 2)
         os._exit(0 if done == [1, 1] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(("helped", "alone"), [(1.0, 3.0), (3.0, 1.0)])
+def test_parts_are_computed_the_way_that_takes_less(monkeypatch, helped, alone):
+    now, ways = [0.0], []
+
+    def taking(seconds, way):
+        now[0] += seconds
+        ways.append(way)
+
+    monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(module, "together", lambda tasks: taking(helped, "helped"))
+    run = Parts()
+    for _ in range(2 * RETRIED):
+        run([lambda: taking(alone, "alone")])
+    # each way once at first, and the slower one now and then
+    slower = "helped" if helped > alone else "alone"
+    assert ways.count(slower) == 3

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 
 from fgrad.graph.op import Op
 from fgrad.run.kernels.columns import BLOCK, Convolve, blocks_of, by_columns, in_order, reading, windows_in
-from fgrad.run.kernels.helpers import PART, slices_of, together
+from fgrad.run.kernels.helpers import PART, Parts, slices_of
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
 from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 from fgrad.run.kernels.phases import Along, Axis
@@ -197,8 +197,10 @@ def _ways(length: int, most: int) -> int:
 def _parts(parts: Sequence[tuple[Any, Any, Any, Convolve]]) -> Convolve:
     """Computations of parts, each with what it reads of the elements and of the kernel, and what it writes."""
 
+    run = Parts()
+
     def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-        together([partial(part, x[of_x], w[of_w], out[of_out]) for of_x, of_w, of_out, part in parts])
+        run([partial(part, x[of_x], w[of_w], out[of_out]) for of_x, of_w, of_out, part in parts])
 
     return convolve
 

@@ -4,6 +4,12 @@ NOTE [Helpers]
 This thread computes the first part, and helper threads, which sleep in between, the others.  NumPy releases Python's
 lock while it computes.  What no helper has begun when this thread is done, it computes itself: helpers may be busy, and
 on a loaded machine they may wake late.  After an interrupt the helpers finish on arrays that nobody reads.
+
+NOTE [Alone or with helpers]
+A helper wakes within 0.1 ms on a quiet machine.  In a virtual machine whose host is busy that takes a millisecond, and
+a thread that loses its processor while it holds Python's lock stops all others.  So an operation is timed both ways,
+and computed the way that has taken less of late; now and then the other way is tried again.  The parts are the same
+either way, and so are the bits of the results.
 """
 
 import os
@@ -12,10 +18,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
-#: the multiplications of a part of a product, some 2 ms: in a virtual machine a helper may take a millisecond to wake
-PART = 1 << 26
+#: the multiplications of a part of a product: as long as it takes to wake a helper at best
+PART = 1 << 22
+#: every so often the slower way is tried again
+RETRIED = 16
 
 Task = Callable[[], Any]
 
@@ -34,6 +43,40 @@ def together(tasks: Sequence[Task]) -> None:
             task()
         else:
             future.result()
+
+
+class Parts:
+    """Computes the parts of one operation: see NOTE [Alone or with helpers]."""
+
+    __slots__ = ("_alone", "_helped", "_calls")
+
+    def __init__(self) -> None:
+        #: the seconds that both ways have taken of late; 0 until they are known, so that both are tried
+        self._alone: float = 0.0
+        self._helped: float = 0.0
+        self._calls: int = 0
+
+    def __call__(self, tasks: Sequence[Task]) -> None:
+        """Run the tasks.
+
+        Raises:
+          Exception: what the first task in order raises.
+        """
+        self._calls += 1
+        retried = self._calls % RETRIED == 0
+        began = perf_counter()
+        if (self._helped <= self._alone) != retried:
+            together(tasks)
+            self._helped = _averaged(self._helped, perf_counter() - began)
+        else:
+            for task in tasks:
+                task()
+            self._alone = _averaged(self._alone, perf_counter() - began)
+
+
+def _averaged(before: float, seconds: float) -> float:
+    """The running average with another time, of which a long one counts as twice the average."""
+    return (before + min(seconds, 2 * before)) / 2 if before else seconds
 
 
 def slices_of(length: int, count: int) -> list[slice]:

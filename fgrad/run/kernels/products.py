@@ -2,8 +2,9 @@
 
 NOTE [Products in parts]
 BLAS has one thread while it computes for us (NOTE [One thread for BLAS]), which would leave other processors idle.  So
-a large product is split along its rows or columns, and helpers compute the parts: NOTE [Helpers].  The split depends
-only on the shape and on the number of threads that BLAS started with, so equal factors give equal bits.
+a large product is split along its rows or columns, and helpers compute the parts where that takes less time: NOTE
+[Alone or with helpers].  The split depends only on the shape and on the number of threads that BLAS started with, so
+equal factors give equal bits.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
-from fgrad.run.kernels.helpers import PART, slices_of, together
+from fgrad.run.kernels.helpers import PART, Parts, slices_of
 from fgrad.run.kernels.kernel import COMPLEX, FLOATS, TABLE, Compute, Entry, Kernel, flushing
 from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 
@@ -62,6 +63,7 @@ def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, thre
     if count < 2:
         return np.matmul
     slices = slices_of(batch[0] if batch else max(rows, columns), count)
+    run = Parts()
 
     def in_parts(x: Any, y: Any) -> Any:
         out = np.empty((*batch, rows, columns), x.dtype)
@@ -71,7 +73,7 @@ def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, thre
             parts = [(x[s], y, out[s]) for s in slices]
         else:
             parts = [(x, y[:, s], out[:, s]) for s in slices]
-        together([partial(np.matmul, *part) for part in parts])
+        run([partial(np.matmul, *part) for part in parts])
         return out
 
     return in_parts
