@@ -23,8 +23,8 @@ from typing import Any
 
 #: the multiplications of a part of a product: as long as it takes to wake a helper at best
 PART = 1 << 22
-#: every so often the slower way is tried again
-RETRIED = 16
+#: the slower way is tried again every so many calls, and sooner at first
+RETRIED = 64
 
 Task = Callable[[], Any]
 
@@ -62,8 +62,8 @@ class Parts:
         Raises:
           Exception: what the first task in order raises.
         """
-        self._calls += 1
-        retried = self._calls % RETRIED == 0
+        self._calls = calls = self._calls + 1
+        retried = calls % RETRIED == 0 or calls & (calls - 1) == 0  # or a power of two
         began = perf_counter()
         if (self._helped <= self._alone) != retried:
             together(tasks)
