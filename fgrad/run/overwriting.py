@@ -12,7 +12,6 @@ everything or, if it is not reached, nothing.
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain, repeat, starmap
 from operator import call
 from typing import Any
@@ -25,7 +24,7 @@ from fgrad.run.blocks import BLOCK, LARGE
 from fgrad.run.kernels.kernel import kernel
 from fgrad.run.numpy_program import with_calls_inlined
 
-#: a call: a ufunc with the array for its result, and its operands
+#: a call: a ufunc, its operands, and the array for its result
 Call = tuple[Any, ...]
 
 
@@ -58,10 +57,12 @@ class Chain:
             blocks[number] = [buffer] * (len(slices) - 1) + [buffer[: self.size - slices[-1].start]]
         for number, operand in self.written.items():
             blocks[number] = blocks[operand]
+        # few objects that Python's garbage collector would visit
         lines = [
             zip(
-                [partial(line.ufunc, out=block) for block in blocks[line.number]],
+                repeat(line.ufunc),
                 *[blocks[i] if i in blocks else repeat(scalars[i]) for i in line.operands],
+                blocks[line.number],
                 strict=False,
             )
             for line in self.lines
