@@ -206,8 +206,14 @@ def _log1p(x: Any) -> Any:
 
     Source: Kahan, quoted in `Goldberg, 1991, theorem 4 <https://doi.org/10.1145/103162.103163>`_.
     """
-    y = 1 + x
-    return np.where((y == 1) | (y == np.inf), x, np.log(y) * (x / (y - 1)))
+    y = np.add(1, x, out=np.empty_like(x))
+    logarithm = np.log(y)
+    y -= 1
+    np.divide(x, y, out=y)
+    y *= logarithm
+    # the sum was 1 or infinite
+    undefined = (y != y) & (x > -1)
+    return np.where(undefined, x, y) if np.count_nonzero(undefined) else y
 
 
 #: the polynomials of the error function, the highest power first, and the number from which on it is 1
