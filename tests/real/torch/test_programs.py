@@ -68,6 +68,11 @@ PROGRAMS = {
 }
 
 
+def missing(name: str) -> list[str]:
+    """The libraries that a program lacks here."""
+    return [library for library in ("torch", *PROGRAMS[name]) if importlib.util.find_spec(library) is None]
+
+
 def played_all(side: str, programs: Sequence[Path], folder: Path) -> dict[str, np.ndarray]:
     """What programs leave on one side, one after the other in one process, by program and name."""
     file = folder / f"{side}.npz"
@@ -86,9 +91,8 @@ def played_all(side: str, programs: Sequence[Path], folder: Path) -> dict[str, n
 @pytest.mark.real
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, tmp_path: Path):
-    for library in ("torch", *PROGRAMS[name]):
-        if importlib.util.find_spec(library) is None:
-            pytest.skip(f"{library} is not installed")
+    for library in missing(name):
+        pytest.skip(f"{library} is not installed")
     theirs, ours = (played_all(side, [HERE / "programs" / f"{name}.py"], tmp_path) for side in ("pytorch", "fgrad"))
     assert ours.keys() == theirs.keys()
     for key, value in theirs.items():
