@@ -19,7 +19,7 @@ from fgrad.seam import RawSource
 #: how long a chain of origins may be
 LONGEST = 64
 #: how many nodes and leaves before it an origin remembers
-NEAREST = 128
+NEAREST = 32
 #: the reason of a tensor that left a function that ``torch.func`` differentiates
 LEFT = "left"
 #: how many values that left the tensors are remembered

@@ -5,7 +5,7 @@ None and ``...`` each make a view; tensors, lists and booleans are collected and
 """
 
 import operator
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
@@ -59,15 +59,14 @@ def _integer(x: Any) -> bool:
 
 def _as_index(x: Any) -> Any:
     """Sequences of numbers and NumPy arrays as tensors, and tensors of a single integer as numbers."""
-    if x is None or isinstance(x, int | slice):
+    if x is None or x is Ellipsis or isinstance(x, int | slice):
         return x
-    # a class that has ``__index__`` is looked for last, which takes longest
     if not isinstance(x, Tensor):
         if isinstance(x, np.ndarray) or (is_sequence(x) and not isinstance(x, str | np.generic)):
             x = tensor_from_data(x)
             if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
                 x = x.to(dtypes.int64)
-        elif isinstance(x, SupportsIndex) and not isinstance(x, np.generic):
+        elif hasattr(type(x), "__index__") and not isinstance(x, np.generic):
             return operator.index(x)
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or (is_abstract(x._value()) and not gives_number(x)):
