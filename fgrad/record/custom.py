@@ -11,6 +11,7 @@ once.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import jax
@@ -247,6 +248,17 @@ def _as_passed_on(value: Any) -> Any:
     """A known value as JAX passes it on: a number with its dtype, an array with its current elements."""
     if isinstance(value, jax.Array | jax.ref.Ref):
         return value
-    value = np.array(value) if isinstance(value, np.ndarray) else value
+    if type(value) in (bool, int, float, complex):
+        return _number_passed_on(value, repr(value), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    return _passed_on(np.array(value) if isinstance(value, np.ndarray) else value)
+
+
+@lru_cache(1 << 10, typed=True)
+def _number_passed_on(value: Any, text: str, wide: bool) -> Any:
+    """The same of a Python number, told apart from equal ones (zeros have signs) by its text."""
+    return _passed_on(value)
+
+
+def _passed_on(value: Any) -> Any:
     _, consts, _, _, (out,) = closed_parts(jax.make_jaxpr(lambda: value)())
     return out.val if is_literal(out) else consts[0]
