@@ -27,6 +27,8 @@ from tests.benchmarks.side_by_side import Awaited, ratio
 
 #: calls of a step before it is measured
 WARM_UP = 8
+#: how much longer the rounds of steps are: each has to hold several
+LONGER = 4
 #: calls that are measured together, of an overhead
 CALLS = 50
 
@@ -172,7 +174,7 @@ def against_torch(step: Step, torch: Any, rounds: int, seconds: float) -> list[R
         ("PyTorch eager", lambda: eager(*batch), step.wanted),
         ("torch.compile", lambda: theirs(*other), COMPILED),
     ):
-        r, a, b = ratio(lambda: Awaited(compiled(*args)), call, rounds, seconds)
+        r, a, b = ratio(lambda: Awaited(compiled(*args)), call, rounds, LONGER * seconds)
         found.append(Row(f"compiled step, {step.name}", against, r, wanted, f"{a:.0f} / {b:.0f} us"))
     return found
 
