@@ -223,6 +223,18 @@ def drawn(draw: Callable[[Ints], Any]) -> Any:
     return _batched(constant(draw(tuple([level.size for level in different]))), different)
 
 
+def drawn_like(draw: Callable[[Ints], Any], parameters: Iterable[Tensor]) -> Any:
+    """The same of numbers to which the elements of some tensors are applied.
+
+    Raises:
+      RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
+    """
+    different = _different()
+    if any(level not in different and is_mapped(x._value(), level) for x in parameters for level in modes.maps):
+        raise RuntimeError(SAME_RANDOM)
+    return drawn(draw)
+
+
 def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
     """Random numbers drawn by ``draw`` from arrays of parameters, on the device of the first.
 

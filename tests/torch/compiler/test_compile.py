@@ -313,6 +313,23 @@ def test_draws_continue_the_stream_to_the_bit():
     assert is_compiled(compiled)
 
 
+def test_numbers_to_scale_and_shift_are_drawn_before_the_program_runs():
+    """A reparametrised sample depends on the step's parameters; the numbers behind it do not."""
+    mean, log_std = torch.zeros(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+
+    def draw():
+        return torch.distributions.Normal(mean, log_std.exp()).rsample() + torch.normal(mean.detach(), 2.0)
+
+    compiled = torch.compile(draw)
+    torch.manual_seed(1)
+    wanted = [draw() for _ in range(4)]
+    torch.manual_seed(1)
+    for each in wanted:
+        assert torch.allclose(compiled(), each)
+    (program,) = programs(compiled)
+    assert len(program.draws) == 2 and not program.generators
+
+
 def test_an_interrupt_while_the_program_runs_changes_nothing(monkeypatch):
     program = classifier()
     step = torch.compile(program.step)

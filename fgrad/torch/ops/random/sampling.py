@@ -1,5 +1,6 @@
 """Random numbers whose parameters are tensors: ``normal``, ``bernoulli``, ``multinomial``, ``poisson`` and others."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.mutable.transforms.levels import drawn_for
+from fgrad.mutable.transforms.levels import drawn_for, drawn_like
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.evaluation import constant, elements
 from fgrad.mutable.write.copying import resized, warn_if_resized
 from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, numbers_for, source_of
 from fgrad.torch.ops.table.broadcasting import check_broadcast
@@ -39,15 +41,37 @@ _BERNOULLI_SIGNATURES = (
 )
 
 
-def _sampler(name: str, node: str, *operands: str) -> Operation:
-    """The operation whose result is its last operand, the random numbers; the gradients of the others are zero."""
-    count = len(operands)
-    return Operation(name, lambda *arrays: arrays[-1], node, (*operands, "values"), (), frozenset((count,)), outputs=())
+def _last(*arrays: Any) -> Any:
+    return arrays[-1]
 
 
-_NORMAL_MEAN = _sampler("normal", "NormalBackward1", "mean")
-_NORMAL_STD = _sampler("normal", "NormalBackward2", "std")
-_NORMAL_BOTH = _sampler("normal", "NormalBackward3", "mean", "std")
+def _sampler(
+    name: str, node: str, *operands: str, of: Callable[..., Any] = _last, numbers: Sequence[str] = ("values",)
+) -> Operation:
+    """An operation whose result is made of its last operands, random numbers; the gradients of the others are zero."""
+    undifferentiated = frozenset(range(len(operands), len(operands) + len(numbers)))
+    return Operation(name, of, node, (*operands, *numbers), (), undifferentiated, outputs=())
+
+
+def _scaled(values: Any, std: Any) -> Any:
+    return (values * lax.stop_gradient(std)).astype(values.dtype)
+
+
+def _moved(values: Any, mean: Any) -> Any:
+    return (values + lax.stop_gradient(mean)).astype(values.dtype)
+
+
+# of standard normal numbers, which are drawn whatever the mean and the deviation
+_NORMAL_MEAN = _sampler("normal", "NormalBackward1", "mean", of=lambda mean, values: _moved(values, mean))
+_NORMAL_STD = _sampler(
+    *("normal", "NormalBackward2", "std"),
+    of=lambda std, values, mean: _moved(_scaled(values, std), mean),
+    numbers=("values", "mean"),
+)
+_NORMAL_BOTH = _sampler(
+    *("normal", "NormalBackward3", "mean", "std"),
+    of=lambda mean, std, values: _moved(_scaled(values, std), mean),
+)
 _BERNOULLI_OF = _sampler("bernoulli", "BernoulliBackward0", "self")
 _BERNOULLI_LIKE = _sampler("bernoulli", NOT_IMPLEMENTED, "self")
 _POISSON = _sampler("poisson", "PoissonBackward0", "self")
@@ -97,30 +121,23 @@ def normal(
     if out is not None:
         return _normal_written(out, mean, std, generator)
 
-    # one of the two may be a number
-    fixed_mean, fixed_std = [None if isinstance(x, Tensor) else float(x) for x in (mean, std)]
-
-    def draw(*parameters: np.ndarray) -> np.ndarray:
-        if fixed_std is not None:
-            (means,) = parameters
-            return (normals.normal(means.shape, dtype, source, 0.0, fixed_std) + means).astype(dtype)
-        *means, deviations = parameters
-        if source.engine is None and (deviations < 0).any():
-            raise RuntimeError("normal expects all elements of std >= 0.0")
-        shape = np.broadcast_shapes(*[x.shape for x in parameters])
-        values = (normals.normal(shape, dtype, source) * deviations).astype(dtype)
-        return (values + (means[0] if means else np.asarray(fixed_mean, dtype))).astype(dtype)
-
-    drawn = drawn_for(draw, *[x._value() for x in operands])
     if isinstance(std, Tensor):
-        expect(lambda: ~(std < 0))  # a draw that is made at once has raised its own error
-    return _sampled(operation, operands, drawn)
+        known = elements(std._value())
+        if known is not None and not (known >= 0).all():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        expect(lambda: std >= 0)
+    shape = np.broadcast_shapes(*[x._type.shape for x in operands])
+    scale = 1.0 if isinstance(std, Tensor) else float(std)
+    drawn = drawn_like(lambda batch: normals.normal((*batch, *shape), dtype, source, 0.0, scale), operands)
+    values = to_device_of(template, new_tensor(drawn, tensor_type(template._type.dtype, shape)))
+    moved = () if isinstance(mean, Tensor) else (_tensor(constant(np.asarray(mean, dtype))),)
+    return apply(operation, (*operands, values, *moved))
 
 
 def _normal_written(out: Tensor, mean: Any, std: Any, generator: Any) -> Tensor:
     """Write normal numbers of the type of ``out``, drawn in the order of its memory."""
     if isinstance(std, Tensor):
-        if std._type.numel and std.min() < 0:
+        if std._type.numel and not std.min() >= 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
         shape = np.broadcast_shapes(*[x._type.shape for x in (mean, std) if isinstance(x, Tensor)])
         warn_if_resized(out, shape)
