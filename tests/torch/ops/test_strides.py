@@ -208,3 +208,23 @@ def test_copies_of_what_is_not_dense(sizes: tuple[int, ...], strides: tuple[int,
         return [y.stride() for y in (*made, torch.nn.functional.logsigmoid(x))]
 
     assert run(ours) == run(theirs)
+
+
+#: copies of a matrix that lies by columns
+COPIES = {
+    "contiguous": lambda torch, x: x.contiguous(),
+    "clone": lambda torch, x: x.clone(),
+    "reshape": lambda torch, x: x.reshape(-1),
+    "double": lambda torch, x: x.double(),
+    "double, by rows": lambda torch, x: x.to(torch.float64, memory_format=torch.contiguous_format),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_in_inference_mode(name: str):
+    def run(torch: Any) -> Any:
+        with torch.inference_mode():
+            copy = COPIES[name](torch, torch.arange(6.0).view(2, 3).t())
+            return copy.stride(), copy.tolist()
+
+    assert run(ours) == run(theirs)

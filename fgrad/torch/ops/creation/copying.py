@@ -99,12 +99,14 @@ def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
 
 
 def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
-    """A copy of an inference tensor, with a node of ``copy_``.
+    """A contiguous copy of an inference tensor, with a node of ``copy_``.
 
     Autograd skips inference tensors; all it sees of PyTorch's copy is a write to a new tensor.
     """
     new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # all its elements are overwritten
-    return apply(COPY, (new, tensor), (tensor._type.shape, dtype))
+    copy = apply(COPY, (new, tensor), (tensor._type.shape, dtype))
+    copy._storage.strides = None  # which are the source's, where it is dense
+    return copy
 
 
 @composite(function=False)
