@@ -316,10 +316,10 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
             NONFINITE.call(error, graph, args, node)
             raise error
         return results
-    return [_as_declared(values[i], graph.types[i]) for i in graph.outputs]
+    return [as_declared(values[i], graph.types[i]) for i in graph.outputs]
 
 
-def _as_declared(value: Any, type: Any) -> Any:
+def as_declared(value: Any, type: Any) -> Any:
     """A result, weakly typed where the graph says so: a rule for Python numbers may run on tangents that are arrays."""
     if not isinstance(value, jax.Array) or typeof(value).weak_type == type.weak_type:
         return value

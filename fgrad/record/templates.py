@@ -256,12 +256,13 @@ _POWERS = frozenset({operator.pow, jax.numpy.power, jax.numpy.pow})
 def _reads_exponent(function: Any, dynamic: Sequence[Any]) -> bool:
     """Whether JAX makes a product of a power, if the exponent is known: its type is then that of the base.
 
-    Powers of floats are left out: both ways they have one type, and a changing exponent makes no new program.
+    Not so of floats: both ways the type is theirs, unless it is weak, and a changing exponent makes no new program.
     """
     if function not in _POWERS or len(dynamic) != 2:
         return False
     base, exponent = [x.aval if type(x) is _Typed else typeof(x) for x in dynamic]
-    return exponent.ndim == 0 and exponent.dtype.kind in "iu" and _kind(base.dtype) != "f"
+    typed = _kind(base.dtype) == "f" and not base.weak_type
+    return exponent.ndim == 0 and exponent.dtype.kind in "iu" and not typed
 
 
 #: the kinds of numbers, each of which a conversion to one before it cuts down
