@@ -229,7 +229,7 @@ _SCHEMAS: dict[str, dict[str, Kind]] = {
     "random_split": {"shape": SHAPE},
     "random_wrap": {"impl": KEY},
     "reduce": {
-        "computation": Kind("the function of jax.lax that the jaxpr is made from", is_computation),
+        "computation": Kind("None or the function of jax.lax that the jaxpr is made from", is_computation),
         "dimensions": AXES, "jaxpr": REDUCER,
     },
     "reduce_precision": {"exponent_bits": integer(1, 64), "mantissa_bits": integer(0, 64)},
