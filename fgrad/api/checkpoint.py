@@ -13,6 +13,7 @@ from fgrad import errors
 from fgrad.api.arguments import Leaves, check_function, flattened, leaves, names, positions, with_positions
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import remat as remat_region
+from fgrad.graph.remat_policies import as_record
 from fgrad.graph.source import here
 from fgrad.jaxcore import copied, current_trace, is_evaluating, primitive, set_trace, typeof
 from fgrad.record.recorder import Recorder
@@ -113,7 +114,7 @@ def checkpoint(
         recording = isinstance(trace, Recording)
         body, lifted = trace.inner(flat_fun, flat.values) if recording else stage(flat_fun, types)
         values = [*flat.values, *lifted]
-        params = {"body": body, "policy": policy, "barrier": False if any(cse) else None}
+        params = {"body": body, "policy": as_record(policy), "barrier": False if any(cse) else None}
         return outputs.pop().unflatten(_emit(trace, intern(remat_region, params, [typeof(x) for x in values]), values))
 
     return checkpointed

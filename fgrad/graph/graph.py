@@ -13,10 +13,22 @@ import jax
 import numpy as np
 from attrs import frozen
 
+from fgrad.graph.checked import Checked
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
-from fgrad.jaxcore import WIDE, ShapedArray, Tracer, as_typed, current_trace, is_evaluating, primitive, typeof, with_x64
+from fgrad.jaxcore import (
+    WIDE,
+    ShapedArray,
+    Tracer,
+    as_typed,
+    checks_each_primitive,
+    current_trace,
+    is_evaluating,
+    primitive,
+    typeof,
+    with_x64,
+)
 
 #: what Python and this package call functions with rules of their own that have no name: it says nothing
 UNNAMED = frozenset({"<lambda>", "forward", "function"})
@@ -284,7 +296,9 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     values += [None] * (len(graph.types) - len(values))
     number = len(args) + len(graph.consts)
     node: Any = None
-    bound = _run_at_once if is_evaluating(current_trace()) else _traced
+    bound: Any = _traced
+    if is_evaluating(current_trace()):
+        bound = Checked(_run_at_once, args) if checks_each_primitive() else _run_at_once
     try:
         for node, dead in zip(graph.nodes, last_uses(graph), strict=True):
             for out in bound(node, [values[i] for i in node.inputs]):
@@ -295,12 +309,17 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> list[Any]:
     except FloatingPointError as error:  # jax_debug_nans or jax_debug_infs
         NONFINITE.call(error, graph, args, node)
         raise
-    if bound is _run_at_once:
-        return [values[i] for i in graph.outputs]
-    return [_as_declared(values[i], graph.types[i]) for i in graph.outputs]
+    if bound is not _traced:
+        results = [values[i] for i in graph.outputs]
+        if bound is not _run_at_once and (at_fault := bound.error_of(results)) is not None:
+            node, error = at_fault
+            NONFINITE.call(error, graph, args, node)
+            raise error
+        return results
+    return [as_declared(values[i], graph.types[i]) for i in graph.outputs]
 
 
-def _as_declared(value: Any, type: Any) -> Any:
+def as_declared(value: Any, type: Any) -> Any:
     """A result, weakly typed where the graph says so: a rule for Python numbers may run on tangents that are arrays."""
     if not isinstance(value, jax.Array) or typeof(value).weak_type == type.weak_type:
         return value

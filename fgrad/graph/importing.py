@@ -30,6 +30,7 @@ from fgrad.graph.regions import (
     scan,
     while_,
 )
+from fgrad.graph.remat_policies import as_record
 from fgrad.graph.source import from_traceback
 from fgrad.jaxcore import (
     ShapedArray,
@@ -434,9 +435,8 @@ def _remat(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     prevent = params.get("prevent_cse", True)
     fenced = bool(prevent) if isinstance(prevent, bool) else any(prevent)
     barrier = bool(params.get("differentiated")) if fenced else None
-    return intern(
-        remat, {"body": from_jaxpr(params["jaxpr"]), "policy": params.get("policy"), "barrier": barrier}, in_types
-    )
+    policy = as_record(params.get("policy"))
+    return intern(remat, {"body": from_jaxpr(params["jaxpr"]), "policy": policy, "barrier": barrier}, in_types)
 
 
 def _linear_solve(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:

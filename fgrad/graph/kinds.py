@@ -324,6 +324,8 @@ def is_source_of_windows(call: Call) -> bool:
 
 
 def is_computation(value: Any, call: Call) -> bool:
-    names = [of for name, of in FUNCTIONS.items() if getattr(lax, name) is value]
     jaxpr = call.params["jaxpr"]
-    return bool(names) and is_closed_jaxpr(jaxpr) and is_reducer(jaxpr, call) and is_single(jaxpr, names[0])
+    if not is_closed_jaxpr(jaxpr) or not is_reducer(jaxpr, call):
+        return False
+    names = [of for name, of in FUNCTIONS.items() if getattr(lax, name) is value]
+    return value is None or (bool(names) and is_single(jaxpr, names[0]))

@@ -115,6 +115,14 @@ RECENT: dict[tuple[str, str], Callable[[], Any]] = {
     ("top_k", "is_stable"): _top_k,
 }
 
+#: a parameter that JAX does not ask for: who binds such a primitive by hand may leave it out
+_DEFAULTED = {
+    "mul": "out_dtype",
+    "svd": "algorithm",
+    **dict.fromkeys(("reduce_max", "reduce_min", "reduce_sum"), "out_sharding"),
+    **dict.fromkeys(["cbrt", "exp", "expm1", "log", "log1p", "rsqrt", "sqrt", "tan", "tanh"], "accuracy"),
+}
+
 
 # --------------------------------------------------------------------------------------------------------------------
 # the table
@@ -221,7 +229,7 @@ _SCHEMAS: dict[str, dict[str, Kind]] = {
     "random_split": {"shape": SHAPE},
     "random_wrap": {"impl": KEY},
     "reduce": {
-        "computation": Kind("the function of jax.lax that the jaxpr is made from", is_computation),
+        "computation": Kind("None or the function of jax.lax that the jaxpr is made from", is_computation),
         "dimensions": AXES, "jaxpr": REDUCER,
     },
     "reduce_precision": {"exponent_bits": integer(1, 64), "mantissa_bits": integer(0, 64)},
@@ -339,13 +347,16 @@ def check_parameters(primitive: Any, params: dict[str, Any], types: Sequence[Sha
             return
         raise Misfit(f"{name} has no place in a file: what its parameters may be is not known")
     if params.keys() != kinds.keys():
-        missing, unknown = sorted(kinds.keys() - params.keys()), sorted(params.keys() - kinds.keys())
-        what = f"the parameter {missing[0]!r} is missing" if missing else f"there is no parameter {unknown[0]!r}"
-        raise Misfit(f"{what} ({name} has {sorted(kinds)})")
+        missing = sorted(kinds.keys() - params.keys() - {_DEFAULTED.get(name)})
+        unknown = sorted(params.keys() - kinds.keys())
+        if missing or unknown:
+            what = f"the parameter {missing[0]!r} is missing" if missing else f"there is no parameter {unknown[0]!r}"
+            raise Misfit(f"{what} ({name} has {sorted(kinds)})")
     call = Call(types, params)
-    for key, kind in kinds.items():
-        if not kind.accepts(params[key], call):
-            raise Misfit(f"parameter {key!r} of {name} is {params[key]!r:.80} and must be {kind.what}")
+    for key, value in params.items():
+        kind = kinds[key]
+        if not kind.accepts(value, call):
+            raise Misfit(f"parameter {key!r} of {name} is {value!r:.80} and must be {kind.what}")
     if name not in _MOVING:
         if any(jax.dtypes.issubdtype(t.dtype, jax.dtypes.extended) for t in types):
             raise Misfit(f"{name} does not take random keys")

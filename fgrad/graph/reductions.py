@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from fgrad.graph.graph import Graph, evaluate
+from fgrad.graph.graph import Graph, as_declared, evaluate
 from fgrad.graph.importing import IMPORTERS, from_jaxpr, staged
 from fgrad.graph.op import Op, intern
 from fgrad.graph.regions import plain
@@ -33,15 +33,20 @@ def is_known(computation: Graph) -> bool:
 
 
 def _reduce(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op | Graph:
-    computation = from_jaxpr(params["jaxpr"])
+    computation, function = from_jaxpr(params["jaxpr"]), params["computation"]
+    if getattr(lax, getattr(function, "__name__", ""), None) is not function:
+        # JAX hands the function on beside its jaxpr, and never calls it; without it equal reductions are equal
+        params = {**params, "computation": None}
+    op = intern(primitive("reduce"), params, in_types)
     if is_known(computation) or computation.effects or not any(map(is_inexact, in_types)):
-        return intern(primitive("reduce"), params, in_types)
+        return op
     types = list(map(plain, in_types))
 
-    def function(*args: Any) -> list[Any]:
-        return _in_halves(computation, args, params["dimensions"])
+    def in_halves(*args: Any) -> list[Any]:
+        # the computation is traced on the initial values, which may be Python numbers
+        return list(map(as_declared, _in_halves(computation, args, params["dimensions"]), op.out_types))
 
-    return staged(function, types)
+    return staged(in_halves, types)
 
 
 IMPORTERS["reduce"] = _reduce

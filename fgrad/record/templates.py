@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import lax, tree_util
 
-from fgrad.graph.graph import Graph, unsourced
+from fgrad.graph.graph import Graph, Node, unsourced
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
 from fgrad.jaxtypes import mesh_of
@@ -220,7 +220,7 @@ def _make(
     """Record ``function`` on the types of ``dynamic``; None if that fails."""
     template: Template | None
     try:
-        template = _record(function, args, kwargs, dynamic)
+        template = None if _reads_exponent(key[0], dynamic) else _record(function, args, kwargs, dynamic)
     except Exception:
         # if it is the user's error, the open lane raises it again, for the user's values
         template = None
@@ -245,7 +245,38 @@ def _record(
         stager.open = False
     if graph.effects or any(isinstance(const.value, JaxTracer) for const in graph.consts):
         return None
+    if any(_narrows(node, dynamic) for node in graph.nodes):
+        return None
     return Template(graph, tree)
+
+
+_POWERS = frozenset({operator.pow, jax.numpy.power, jax.numpy.pow})
+
+
+def _reads_exponent(function: Any, dynamic: Sequence[Any]) -> bool:
+    """Whether JAX makes a product of a power, if the exponent is known: its type is then that of the base.
+
+    Not so of floats: both ways the type is theirs, unless it is weak, and a changing exponent makes no new program.
+    """
+    if function not in _POWERS or len(dynamic) != 2:
+        return False
+    base, exponent = [x.aval if type(x) is _Typed else typeof(x) for x in dynamic]
+    typed = _kind(base.dtype) == "f" and not base.weak_type
+    return exponent.ndim == 0 and exponent.dtype.kind in "iu" and not typed
+
+
+#: the kinds of numbers, each of which a conversion to one before it cuts down
+_NARROWER = "biufc"
+
+
+def _narrows(node: Node, dynamic: Sequence[Any]) -> bool:
+    """Whether an operation converts a Python number to a narrower kind: Python does so in JAX, or raises."""
+    if node.op.name != "convert_element_type" or node.inputs[0] >= len(dynamic):
+        return False
+    if type(dynamic[node.inputs[0]]) not in (float, complex):
+        return False
+    to, of = node.op.out_types[0].dtype, node.op.in_types[0].dtype
+    return _NARROWER.find(_kind(to)) < _NARROWER.find(of.kind)
 
 
 def _staged(x: Any, inputs: Any, function: Any) -> Any:

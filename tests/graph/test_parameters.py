@@ -6,7 +6,9 @@ import json
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend.core import primitives
 
+import fgrad
 from fgrad.errors import GraphFileError
 from fgrad.graph.check import Misfit
 from fgrad.graph.parameters import check_parameters, schema
@@ -66,6 +68,12 @@ def test_what_is_filled_with_is_a_number():
 )
 def test_what_a_product_may_not_be(change, part):
     refused(DOT, "dot_general", change, part)
+
+
+def test_a_parameter_that_is_none_may_be_left_out(tmp_path):
+    graph = fgrad.make_graph(lambda x: primitives.mul_p.bind(x, x))(2.0)
+    graph.save(tmp_path / "graph")
+    assert fgrad.load(tmp_path / "graph")(3.0) == 9.0
 
 
 OTHERS = {

@@ -247,21 +247,21 @@ def test_policies_of_names(policies):
     made = [policies.save_only_these_names("h", "g"), policies.save_any_names_but_these("g")]
     if isinstance(made[0], FunctionType):
         pytest.skip("this version of JAX makes functions, which no file holds")
-    if policies is fgrad.checkpoint_policies:
-        made.append(policies.save_anything_except_these_names("h"))
-        made.append(policies.save_from_both_policies(policies.dots_saveable, made[0]))
-        made.append(policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
-        made.append(
-            policies.save_and_offload_only_these_names(
-                names_which_can_be_saved=["h"],
-                names_which_can_be_offloaded=["g"],
-                offload_src="device",
-                offload_dst="pinned_host",
-            )
+    made.append(policies.save_anything_except_these_names("h"))
+    made.append(policies.save_from_both_policies(policies.dots_saveable, made[0]))
+    made.append(policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
+    made.append(
+        policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["h"],
+            names_which_can_be_offloaded=["g"],
+            offload_src="device",
+            offload_dst="pinned_host",
         )
+    )
     for policy in made:
         round_trip(graph_of(fgrad.checkpoint(body, policy=policy)))
         round_trip(graph_of(fgrad.grad(fgrad.checkpoint(body, policy=policy))))
+        round_trip(graph_of(jax.checkpoint(body, policy=policy)))
 
 
 def test_policies_of_a_file_are_checked():

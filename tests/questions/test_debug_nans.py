@@ -64,3 +64,13 @@ def test_a_step_of_a_loop():
 def test_what_is_finite_runs():
     with jax.debug_nans(True):
         assert fgrad.jit(fgrad.grad(root))(jnp.array([4.0, 1.0]))[0] == 0.25
+
+
+def test_infinities_of_masks_are_no_error_unless_they_reach_a_result():
+    def loss(x):
+        return jax.nn.logsumexp(x) + jnp.max(x, where=x > 1.0, initial=-jnp.inf)
+
+    with jax.debug_infs(True):
+        assert jnp.allclose(fgrad.grad(loss)(X), jax.nn.softmax(X) + jnp.array([1.0, 0.0]))
+        text = error(fgrad.value_and_grad(lambda x: jnp.sum(jnp.where(x > 1.0, x, -jnp.inf))), X, infs=True)
+    assert "invalid value (inf)" in text and "-inf" in text

@@ -2,6 +2,7 @@
 
 import operator
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -226,3 +227,16 @@ def test_operators_on_bits(name, other):
     for x in BITS[:3]:
         for reflected in (False, True):
             assert outcome(fgrad.jit, x, reflected) == outcome(jax.jit, x, reflected)
+
+
+@pytest.mark.parametrize("exponent", [np.int8(2), jnp.int32(2)], ids=["numpy", "jax"])
+@pytest.mark.parametrize("power", [fnp.power, operator.pow], ids=["function", "operator"])
+def test_a_known_integer_exponent_leaves_the_type_of_the_base(power, exponent):
+    x = jnp.array([3, -2], jnp.int16)
+    assert fgrad.make_graph(lambda x: power(x, exponent))(x).out_types[0].dtype == jnp.power(x, exponent).dtype
+
+
+def test_numbers_that_do_not_fit_are_refused_as_by_jax():
+    with warnings.catch_warnings(action="ignore"), pytest.raises(TypeError, match="not 'complex'"):
+        fgrad.grad(lambda x: jnp.sum(fnp.full_like(x, 1 + 2j)))(X)
+    assert fgrad.jvp(lambda x: fnp.full_like(x, 2.5, int), (X,), (X,))[0][0] == 2

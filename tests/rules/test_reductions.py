@@ -84,3 +84,24 @@ def test_a_constant_derivative_is_an_array_inside_of_jit():
 
     jax.jit(outer)(1.0)
     assert all(isinstance(x, jax.Array) for x in kinds)
+
+
+def test_a_start_that_is_a_python_number_leaves_the_type_of_the_operand():
+    def f(x):
+        return lax.reduce(x, 0.0, lambda a, b: a + b + a * b, (0,))
+
+    x = jnp.ones((3, 2))
+    assert not fgrad.vjp(f, x)[0].weak_type and not f(x).weak_type
+
+
+@pytest.mark.parametrize("start", [3, 3.0])
+def test_reductions_by_functions_made_anew_are_equal(start, tmp_path):
+    def f(x):
+        return lax.reduce(x, start, lambda a, b: a + b, (0,))
+
+    x = jnp.full((3, 2), start)
+    graph = fgrad.make_graph(f)(x)
+    assert graph == fgrad.make_graph(f)(x)
+    graph.save(tmp_path / "graph")
+    np.testing.assert_array_equal(fgrad.load(tmp_path / "graph")(x), f(x))
+    np.testing.assert_array_equal(jax.vmap(graph)(jnp.stack([x, x]))[1], f(x))

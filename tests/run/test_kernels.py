@@ -259,6 +259,12 @@ def test_indices_of_a_type_that_is_too_narrow_for_the_axis(mode, size):
         np.testing.assert_array_equal(mine, other)
 
 
+def test_gathers_of_a_mode_that_jax_does_not_compile():
+    rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    graph, args = graph_of(lambda x, i: lax.gather(x, i, rows, (1, 2), mode="one_hot"), (np.ones((2, 2)), [[0]]))
+    assert kernel(graph.nodes[-1].op) is None
+
+
 def test_indices_that_are_no_signed_numbers():
     x, i = np.arange(6.0), np.array([2, 2**64 - 1], np.uint64)
     assert_same_bits(lambda x, i: jnp.take(x, i, mode="clip"), x, i)

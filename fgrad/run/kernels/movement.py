@@ -186,11 +186,15 @@ def _dynamic_update_slice(op: Op) -> Compute:
 # -- gather, scatter and sort ----------------------------------------------------------------------------------------
 
 
+#: the modes of a gather for which JAX has a program; ``ONE_HOT`` is one of indexing alone
+_GATHERED = tuple(getattr(jax.lax.GatherScatterMode, name) for name in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"))
+
+
 def _gather(op: Op) -> Compute | None:
     mode, fill = op.params["mode"], op.params["fill_value"]
     fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
     dtype, windows = op.out_types[0].dtype, gather_windows(op)
-    if windows is None:
+    if windows is None or mode not in _GATHERED:
         return None
     if not fills and (axis := gathered_axis(op)) is not None:
         # also indices that are promised to lie inside are clamped by XLA

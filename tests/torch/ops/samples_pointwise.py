@@ -403,6 +403,7 @@ SPECIAL_FUNCTIONS = [
     Sample("special.zeta", (np.array([2.0, 4.0, 3.0]), np.array([-8.3, -0.5, 2.0])), {}, "below zero", (0,)),
     Sample("special.zeta", (np.array([2.5, 2.0, 1.0, 0.5]), np.array([-8.3, -2.0, 2.0, 2.0])), {}, "poles", order=0),
     Sample("special.zeta", (1.5, np.array([-3.0, -0.0, -np.inf, -0.5])), {}, "poles of all orders", order=0),
+    Sample("special.zeta", (np.inf, np.array([-2.5, 0.25, 1.0, 2.0])), {}, "infinite order", order=0),
     Sample("special.zeta", (np.array([np.nan, 0.5, 1.0, 2.0]), np.array([-2.0, -2.0, -2.0, -2.0])), {}, "pole", (0,)),
     Sample("polygamma", (1, np.array([np.inf, 2.0])), {}, "infinity", order=0),
     Sample("polygamma", (2, np.array([-np.inf, 2.0])), {}, "minus infinity", order=0),

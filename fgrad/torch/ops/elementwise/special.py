@@ -207,7 +207,10 @@ def _hurwitz(order: Any, x: Any) -> Any:
 
 
 def _hurwitz_sum(order: Any, x: Any) -> Any:
-    """The terms of the series below 1 one by one, since XLA's sum is not for arguments far below zero."""
+    """The terms of the series below 1 one by one, since XLA's sum is not for arguments far below zero.
+
+    Its estimate of the rest is NaN at large orders, where the first term is all of it.
+    """
     is_pole = (x <= 0) & (x == jnp.floor(x))
     x = choose(is_pole, 1, x)
     steps = jnp.maximum(jnp.ceil(1 - x), 0)
@@ -218,7 +221,10 @@ def _hurwitz_sum(order: Any, x: Any) -> Any:
 
     start = lax.full_like(x, 0), lax.full((), 0, x.dtype)
     first_terms, _ = lax.while_loop(lambda state: jnp.any(state[1] < steps), step, start)
-    return choose(is_pole & ~(order < 1), np.inf, first_terms + lax.zeta(order, x + steps))
+    x = x + steps
+    first, second = x**-order, (x + 1) ** -order
+    is_all = second < jnp.finfo(x.dtype).eps * (first_terms + first)
+    return choose(is_pole & ~(order < 1), np.inf, first_terms + choose(is_all, first, lax.zeta(order, x)))
 
 
 def _polygamma(n: int, x: Any) -> Any:
