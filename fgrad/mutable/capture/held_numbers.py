@@ -12,8 +12,12 @@ and when the call has ended.
 
 from collections import deque
 from collections.abc import Iterator
+from contextvars import ContextVar
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of
@@ -96,6 +100,25 @@ def settle(snapshot: Snapshot) -> None:
     for scope, name, _ in snapshot.variables.values():
         if settled(value := scope.get(name, MISSING)) is not value:
             scope[name] = settled(value)
+    for _, value in snapshot.objects.values():
+        _settle_within(value)
+
+
+def _settle_within(value: Any) -> None:
+    """Replace the symbolic numbers in an object of C's that is no container of attributes or entries."""
+    match value:
+        case partial() if settled(value.args) is not value.args:
+            value.__setstate__((value.func, settled(value.args), value.keywords, vars(value)))  # type: ignore[attr-defined]
+        case SimpleQueue():
+            for _ in range(value.qsize()):
+                value.put(settled(value.get()))
+        case ContextVar() if settled(element := value.get(None)) is not element:
+            value.set(settled(element))
+        case np.ndarray() if value.dtype == object:
+            for index, element in np.ndenumerate(value):
+                value[index] = settled(element)
+        case _:
+            pass
 
 
 def settled(value: Any) -> Any:

@@ -121,9 +121,9 @@ class Variable:
 
 @frozen
 class Parts:
-    """The parts of a function, its code and its defaults, as a dict."""
+    """The parts of a function, its code and its defaults, or those of an exception, as a dict."""
 
-    owner: FunctionType
+    owner: FunctionType | BaseException
 
     def get(self, name: str, default: Any) -> Any:
         return getattr(self.owner, name, default)

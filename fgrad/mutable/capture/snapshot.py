@@ -27,6 +27,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from fgrad.mutable.capture.caches import CachedFunction, CachedResults
 from fgrad.mutable.capture.libraries import (
     is_foreign,
     is_installed,
@@ -229,8 +230,13 @@ class Snapshot:
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
+        if isinstance(value, BaseException):
+            self.variables[id(value), "args"] = Parts(value), "args", value.args
+            return [(location.attribute("args"), value.args), *self.attributes(value, location)]
         if isinstance(value, type | ModuleType) or is_without_state(module_of(type(value))):
             return ()
+        if isinstance(value, CachedFunction) and not is_foreign(module_of(value)):
+            return [*self.attributes(value, location), *self._results(CachedResults(value), location)]
         self.uses_any |= isinstance(value, attrgetter | methodcaller)
         namespace = getattr(value, "__dict__", None)
         if namespace.__class__ is dict and _is_of_a_project(type(value)):
@@ -238,6 +244,12 @@ class Snapshot:
             self.plain[id(value)] = value, location, set()
             return ()
         return self.attributes(value, location)
+
+    def _results(self, cache: CachedResults, location: Location) -> list[tuple[Location, Any]]:
+        """The results that a function has kept."""
+        if len(cache) > LARGEST:
+            return []
+        return [(location.item(key), result) for key, result in self.track(cache).items()]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""
@@ -273,8 +285,8 @@ class Snapshot:
 
     def track(self, container: Any) -> Any:
         """Copy a container, to detect later changes; returns the container."""
-        key = id(container.owner) if isinstance(container, Slots) else id(container)
-        if key not in self.containers and isinstance(container, dict | list | set | deque | Slots):
+        key = id(container.owner) if isinstance(container, Slots | CachedResults) else id(container)
+        if key not in self.containers and isinstance(container, dict | list | set | deque | Slots | CachedResults):
             self.containers[key] = container, _copied(container)
         return container
 
@@ -326,7 +338,9 @@ class Snapshot:
         for view, (creation, version) in self.views.items():
             view.creation, view.version = creation, version
         for container, before in self.changed():
-            if isinstance(container, list | deque):
+            if isinstance(container, CachedResults):
+                container.restore(before)
+            elif isinstance(container, list | deque):
                 container.clear()
                 container.extend(before)
             else:
@@ -341,7 +355,7 @@ _PLAIN_CONTAINERS = frozenset(map(id, (dict, list, set, OrderedDict, NotedDict, 
 
 
 def _copied(container: Any) -> Any:
-    if isinstance(container, dict | Slots):
+    if isinstance(container, dict | Slots | CachedResults):
         return dict(container.items())
     return set(container) if isinstance(container, set) else list(container)
 
@@ -350,6 +364,8 @@ def is_unchanged(container: Any, before: Any) -> bool:
     """Whether a container still holds the same objects, in the same order."""
     if len(container) != len(before):
         return False
+    if isinstance(container, CachedResults):
+        return container.is_unchanged(before)
     if isinstance(container, set):
         return container == before
     if isinstance(container, dict | Slots):
@@ -383,6 +399,8 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
     defaults = zip(reversed(_arguments(function.__code__)), reversed(function.__defaults__ or ()), strict=False)
     for name, value in chain(defaults, (function.__kwdefaults__ or {}).items()):
         roots.append((Location(name, (name,)), value))
+    if function.__kwdefaults__:  # a dict that can be changed
+        roots.append((Location("__kwdefaults__", ("__kwdefaults__",)), function.__kwdefaults__))
     return [*roots, *_wrapped(function)]
 
 

@@ -158,14 +158,16 @@ class Compiled:
         if is_changed and program.refused is not None:
             return self(args, kwargs) if done is None else done.result
         if program.refused is not None and inputs:
-            self.varying.refuse(numbers)
-            return self(args, kwargs)
-        if (program.held or program.growing) and program.refused is not None and not program.breaks:
+            plain, done = self._record(args, kwargs, program.held, program.growing, symbolic=())
+            if plain.refused is None:  # the numbers were the reason
+                self.varying.refuse(numbers)
+                return self(args, kwargs)
+        if done is None and (program.held or program.growing) and program.refused is not None and not program.breaks:
             result = self.function(*args, **kwargs)
             self.varying.refuse_held(program.held)  # else the error would be the function's own
             self.varying.refuse_growing(program.growing)
             return result
-        if program.growing and program.refused is not None:
+        if done is None and program.growing and program.refused is not None:
             self.varying.refuse_growing(program.growing)
             return self(args, kwargs)
         if unusable := program.unusable_numbers():
@@ -218,11 +220,18 @@ class Compiled:
         return self._run(call, args, kwargs)
 
     def _record(
-        self, args: Any, kwargs: Any, held: Sequence[Holding], growing: Sequence[Holding]
+        self,
+        args: Any,
+        kwargs: Any,
+        held: Sequence[Holding],
+        growing: Sequence[Holding],
+        symbolic: Collection[Place] | None = None,
     ) -> tuple[Program, EagerCall | None]:
+        """Record a call, with symbolic numbers in some places among the arguments, or else in all that vary."""
         try:
             _running.inside = True
-            symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
+            if symbolic is None:
+                symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
             strict = self.fullgraph and not (symbolic or held or growing)
             program, done, capture = record(
                 self.function, args, kwargs, strict, symbolic=symbolic, held=held, growing=growing

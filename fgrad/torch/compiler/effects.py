@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
@@ -27,6 +28,7 @@ from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
@@ -40,6 +42,7 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 #: why a call whose lists change is not replayed
 GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
+FILLED = "the cache of a function (functools.cache) is filled or emptied"
 
 
 class NotReplayable(Exception):
@@ -323,6 +326,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
     for owner, container, before in changed:
         entries = as_dict(container)
+        if isinstance(container, CachedResults):
+            raise NotReplayable(FILLED)
         if entries is None or (type(container) is list and len(container) != len(before)):
             raise NotReplayable(GREW)
         if id(container) in capture.snapshot.argument_containers:
@@ -396,7 +401,7 @@ def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> 
             effects.entries.append((container, key, NumberRef(value._index)))
         return
     if isinstance(value, _CONSTANTS):
-        if held is None and value.__class__ is old.__class__ and value == old:
+        if held is None and value.__class__ is old.__class__ and same_number(value, old):
             return
         if held is None and value is not None and not isinstance(value, bool):
             raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")

@@ -22,6 +22,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from fgrad.graph.source import function_of
+from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, is_changed_number
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of
@@ -31,6 +32,7 @@ from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.generated import Scope
@@ -266,7 +268,7 @@ class Guards:
 
 
 def _is_alike(value: Any, old: Any) -> bool:
-    return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and value == old)
+    return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and same_number(value, old))
 
 
 #: the entries of more are compared in a loop
@@ -352,6 +354,8 @@ def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
     guards.entries = [
         (container, size, {}) for container, size, _ in guards.entries if not isinstance(container, Items)
     ]
+    # what a function's cache has got, the next call finds there
+    guards.others += [x for x in capture.snapshot.changed() if isinstance(x[0], CachedResults)]
     rebound = {(id(scope), name) for scope, name, _ in capture.snapshot.rebound()}
     variables = capture.snapshot.variables.values()
     guards.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]

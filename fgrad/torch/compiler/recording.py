@@ -6,6 +6,7 @@ again: graphs are values, so the second call of a program, and every n-th after 
 compares.  If the two differ, the new program is used, and a warning names the line, once.
 """
 
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -95,7 +96,8 @@ def record(
             done = EagerCall(settled(result))
     finally:
         if capture.pieces is not None and capture.symbolic.steps:
-            roots = [] if done is None else [(Location("result", ("result",)), done.result)]
+            left = sys.exc_info()[1] if done is None else done.result
+            roots = [] if left is None else [(Location("result", ("result",)), left)]
             settle(snapshot_of(function, args, kwargs).walk(roots))
         refused = program.refused is not None
         program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()

@@ -5,6 +5,7 @@ A scenario runs compiled and uncompiled, and has to give the same both times.
 
 import copy
 import dataclasses
+import functools
 import gc
 import operator
 import sys
@@ -780,6 +781,105 @@ def test_slots_that_a_property_hides_are_restored():
     with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         torch.compile(step)(ones())
     assert Number.n.__get__(d) == 5
+
+
+# -- numbers, defaults and caches ------------------------------------------------------------------------------------
+
+
+@scenario
+def the_sign_of_a_zero_in_an_attribute_of_a_tensor(compile):
+    x = ones()
+    f = compile(lambda x: torch.copysign(x, torch.tensor(x.zero)))
+    x.zero = 0.0
+    thrice(f, x)
+    x.zero = -0.0
+    return f(x)
+
+
+@scenario
+def the_sign_of_a_zero_that_a_call_sets(compile):
+    kept, signs = {"zero": 0.0}, []
+
+    def function(x):
+        kept["zero"] = -0.0
+        return x
+
+    f = compile(function)
+    for _ in range(3):
+        kept["zero"] = 0.0
+        f(ones())
+        signs.append(str(kept["zero"]))
+    return signs
+
+
+@scenario
+def keyword_defaults(compile):
+    def scaled(x, *, scale=1.0):
+        return x * scale
+
+    f = compile(lambda x: scaled(x))
+    thrice(f, ones())
+    scaled.__kwdefaults__["scale"] = 3.0
+    one = f(ones())
+    scaled.__kwdefaults__ = {"scale": 4.0}
+    return one, f(ones())
+
+
+@scenario
+def keyword_defaults_that_a_call_sets(compile):
+    def scaled(x, *, scale=1.0):
+        return x * scale
+
+    def function(x):
+        scaled.__kwdefaults__["scale"] += 1
+        return scaled(x)
+
+    f, found = compile(function), []
+    for _ in range(4):
+        found += [f(ones()), scaled.__kwdefaults__["scale"]]
+    return found
+
+
+def cached(cache):
+    """A scenario: what a function has kept is used, cleared, and made again of another number."""
+
+    def run(compile):
+        state = {"scale": 1}
+
+        @cache
+        def scales(i):
+            return ones() * state["scale"] * i
+
+        f, found = compile(lambda x, i: x * scales(i)), []
+        for scale in (1, 2, 3):
+            state["scale"] = scale
+            found += [f(ones(), i) for i in (1, 1, 1, 2, 1)]
+            scales(1).add_(1)
+            found += [f(ones(), 1), scales(1), scales.cache_info().currsize]
+            scales.cache_clear()
+        return found
+
+    SCENARIOS.append(pytest.param(run, id=f"a cache: {cache}"))
+
+
+for _cache in (functools.cache, functools.lru_cache(8)):
+    cached(_cache)
+
+
+@scenario
+def a_cache_that_an_error_leaves(compile):
+    @functools.cache
+    def scale(i):
+        return ones() * i
+
+    @compile
+    def f(x):
+        y = x * scale(2)
+        raise ValueError(y.shape)
+
+    with pytest.raises(ValueError):
+        f(ones())
+    return scale(2), scale.cache_info().currsize
 
 
 # -- modules note what is written to them ----------------------------------------------------------------------------
