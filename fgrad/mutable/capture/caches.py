@@ -54,6 +54,12 @@ class CachedResults:
         else:
             entries[key] = value
 
+    def values(self) -> list[Any]:
+        return [x for item in self.items() for x in item]
+
+    def copy(self) -> dict[Any, Any]:
+        return dict(self.items())
+
     def is_unchanged(self, before: dict[Any, Any]) -> bool:
         """Whether it has the same results; the order in which they were last used does not matter."""
         old = {id(key): value for key, value in before.items()}

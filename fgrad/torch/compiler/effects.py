@@ -9,17 +9,17 @@ computes from the call's numbers (NOTE [Held numbers]).  Effects of other kinds 
 made inside) are ``NotReplayable``: such a call runs in pieces.
 """
 
+import operator
 from collections import deque
 from collections.abc import Iterator, Sequence
-from operator import iadd
 from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
+from fgrad.mutable.capture.snapshot import Hidden
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
@@ -42,7 +42,7 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 #: why a call whose lists change is not replayed
 GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
-FILLED = "the cache of a function (functools.cache) is filled or emptied"
+HIDDEN = "a NumPy array is written, or the cache of a function (functools.cache) is filled or emptied"
 
 
 class NotReplayable(Exception):
@@ -227,7 +227,7 @@ class Effects:
                 counter.value += delta
             for container, key, value in entries:
                 container[key] = value
-            deque(map(iadd, lists, additions), 0)  # nothing interrupts this
+            deque(map(operator.iadd, lists, additions), 0)  # nothing interrupts this
         except BaseException:
             for (storage, _), array in zip(storages, arrays, strict=True):
                 storage.array = array
@@ -326,8 +326,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
     for owner, container, before in changed:
         entries = as_dict(container)
-        if isinstance(container, CachedResults):
-            raise NotReplayable(FILLED)
+        if isinstance(container, Hidden):
+            raise NotReplayable(HIDDEN)
         if entries is None or (type(container) is list and len(container) != len(before)):
             raise NotReplayable(GREW)
         if id(container) in capture.snapshot.argument_containers:
@@ -372,6 +372,9 @@ def _entries(effects: Effects, container: Any, before: dict[Any, Any]) -> None:
     for key in before:
         if key not in container:
             raise NotReplayable(f"an entry is deleted: {_key_text(key)}")
+    objects = effects.external.capture.snapshot.objects
+    if id(container) in objects and not all(map(operator.eq, map(id, container), map(id, before))):
+        raise NotReplayable("the order of a dict changes")
     for key, value in container.items():
         if value is not before.get(key, effects):
             _entry(effects, container, settled(key), value, before.get(key, effects))
@@ -405,9 +408,26 @@ def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> 
             return
         if held is None and value is not None and not isinstance(value, bool):
             raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
+    elif isinstance(value, tuple) and all(isinstance(x, (SymbolicNumber, *_CONSTANTS)) for x in value):
+        _tuple_entry(effects, container, key, value, old)
+        return
     elif not is_tensor(value):
         raise NotReplayable(f"a Python object outlives the call: {_key_text(key)}, a {type(value).__name__}")
     effects.entries.append((container, key, effects.value(value)))
+
+
+def _tuple_entry(effects: Effects, container: Any, key: Any, value: tuple[Any, ...], old: Any) -> None:
+    """A tuple of numbers, strings and the like that was set, such as an optimiser's ``betas`` or a shape."""
+    leaves = list[Any]()
+    structure = take_apart(value, leaves)
+    if type(old) is type(value) and len(old) == len(value):
+        known = [(x, y) for x, y in zip(value, old, strict=True) if not isinstance(x, SymbolicNumber)]
+        changed = [x for x, y in known if x.__class__ is not y.__class__ or not same_number(x, y)]
+        if any(isinstance(x, int | float | complex) for x in changed):
+            raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
+        if not changed and len(known) == len(value):
+            return
+    effects.entries.append((container, key, Tree(structure, [*map(effects.value, leaves)])))
 
 
 def _key_text(key: Any) -> str:

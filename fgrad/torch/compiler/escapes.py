@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.scopes import Slots
-from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.batched import Batched
@@ -72,8 +71,9 @@ def _is_traced(tensor: Tensor, tape: Any) -> bool:
 
 
 def _values(container: Any) -> Iterable[Any]:
-    has_items = isinstance(container, dict | Slots | CachedResults)
-    return [x for item in container.items() for x in item] if has_items else container
+    if isinstance(container, Hidden):
+        return container.values()
+    return [x for item in container.items() for x in item] if isinstance(container, dict | Slots) else container
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

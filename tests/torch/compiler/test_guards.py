@@ -13,6 +13,7 @@ import types
 import weakref
 from collections import OrderedDict, deque
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -880,6 +881,110 @@ def a_cache_that_an_error_leaves(compile):
     with pytest.raises(ValueError):
         f(ones())
     return scale(2), scale.cache_info().currsize
+
+
+@scenario
+def numbers_of_an_optimiser_that_the_function_reads(compile):
+    w = ones(requires_grad=True)
+    optimizer = torch.optim.Adam([w], lr=0.5)
+
+    def function(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        group = optimizer.param_groups[0]
+        return x * group["lr"], x * group["betas"][0]
+
+    f, found = compile(function), []
+    for i in range(6):
+        optimizer.param_groups[0]["lr"] = 0.5**i
+        optimizer.param_groups[0]["betas"] = (0.5 if i > 3 else 0.25, 0.875)
+        found += f(ones())
+    return found
+
+
+@scenario
+def tuples_that_a_call_sets(compile):
+    kept = {"shape": None, "pair": (0, "a"), "place": (0, 0), "steps": 0}
+
+    def function(x):
+        kept["steps"] += 1
+        kept["shape"], kept["pair"] = x.shape, (kept["steps"] * 2, "b")
+        kept["place"] = kept["place"][0] + 1, 0
+        return x * kept["place"][0]
+
+    f, found = compile(function), []
+    for i in range(6):
+        found += [f(ones(2 + i % 2)), {**kept}, [type(x) for x in (kept["shape"], *kept["pair"], *kept["place"])]]
+    return found
+
+
+@scenario
+def a_dict_whose_order_a_call_changes(compile):
+    kept = OrderedDict(a=1.0, b=2.0)
+
+    def function(x):
+        kept.move_to_end("a")
+        return x * next(iter(kept.values()))
+
+    f = compile(function)
+    found = [(f(ones()), [*kept]) for _ in range(3)]
+    kept.move_to_end("b")
+    return found, f(ones()), [*kept]
+
+
+class Options(dict):
+    """A dict whose entries are attributes; it raises ``KeyError`` for others."""
+
+    __slots__ = ()
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+@scenario
+def a_dict_whose_attributes_are_its_entries(compile):
+    options = Options(rate=1.0, steps=0)
+
+    def function(x):
+        options.steps += 1
+        return x * options.rate + options.steps
+
+    f = compile(function)
+    found = [f(ones()) for _ in range(4)]
+    options.rate = 3.0
+    return found, f(ones()), options.steps
+
+
+@scenario
+def elements_of_an_array_of_numpy(compile):
+    scales, counts = np.ones(2, np.float32), np.zeros(2)
+
+    def function(x, extra):
+        counts[0] += 1
+        return x * torch.from_numpy(scales * extra)
+
+    f, extra = compile(function), np.ones(2, np.float32)
+    thrice(f, ones(), extra)
+    scales[0] = 3
+    one = f(ones(), extra)
+    extra[1] = 5
+    return one, f(ones(), extra), f(ones(), np.zeros(2, np.float32)), counts.tolist()
+
+
+@scenario
+def an_array_of_numpy_in_the_memory_of_a_tensor(compile):
+    w = ones()
+    shown, found = w.numpy(), []
+
+    def function(x):
+        w.add_(x)
+        shown[0] += 1
+        return float(shown.sum()), w * 1
+
+    f = compile(function)
+    for _ in range(3):
+        found += [f(ones()), shown.tolist()]
+    return found
 
 
 # -- modules note what is written to them ----------------------------------------------------------------------------
