@@ -12,11 +12,16 @@ and when the call has ended.
 
 from collections import deque
 from collections.abc import Iterator
+from contextvars import ContextVar
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of
+from fgrad.mutable.capture.arrays import Elements
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of, identity_of, namespace_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain
@@ -32,7 +37,7 @@ class Holding:
     @property
     def place(self) -> tuple[int, Any]:
         """The same for the same place."""
-        return id(getattr(self.container, "owner", self.container)), self.key
+        return identity_of(self.container), self.key
 
     def read(self) -> Any:
         return self.container.get(self.key, MISSING)
@@ -41,19 +46,24 @@ class Holding:
         """Where it is, as the user would write it."""
         if isinstance(self.container, Variable):
             return Location("a variable", ("a variable",))
+        owner = identity_of(self.container)
         for location, holder in snapshot.objects.values():
-            if holder is (self.container.owner if isinstance(self.container, Items) else self.container):
-                return location.item(self.key)
-            if getattr(holder, "__dict__", None) is self.container or holder is getattr(self.container, "owner", None):
+            if namespace_of(holder) is self.container:
                 return location.attribute(self.key)
+            if id(holder) == owner:
+                is_item = isinstance(self.container, dict | Items)
+                return location.item(self.key) if is_item else location.attribute(self.key)
         return Location(str(self.key), (self.key,))
+
+
+def is_number_like(new: Any, old: Any) -> bool:
+    """Whether both are numbers of a class that may be symbolic."""
+    return type(old) in SYMBOLIC and new.__class__ is type(old)
 
 
 def is_changed_number(new: Any, old: Any) -> bool:
     """Whether a number has been replaced by another one of its class."""
-    if type(old) not in SYMBOLIC or new.__class__ is not type(old):
-        return False
-    return isinstance(new, SymbolicNumber) or not same_number(new, old)
+    return is_number_like(new, old) and (isinstance(new, SymbolicNumber) or not same_number(new, old))
 
 
 def changed_numbers(snapshot: Snapshot) -> Iterator[Holding]:
@@ -89,6 +99,8 @@ def settle(snapshot: Snapshot) -> None:
             container.clear()
             for key, value in items:
                 container[settled(key)] = value
+        if isinstance(container, Elements):
+            continue
         entries: Any = Items(container) if isinstance(container, list | deque) else container
         for key, value in [*entries.items()]:
             if settled(value) is not value:
@@ -96,6 +108,25 @@ def settle(snapshot: Snapshot) -> None:
     for scope, name, _ in snapshot.variables.values():
         if settled(value := scope.get(name, MISSING)) is not value:
             scope[name] = settled(value)
+    for _, value in snapshot.objects.values():
+        _settle_within(value)
+
+
+def _settle_within(value: Any) -> None:
+    """Replace the symbolic numbers in an object of C's that is no container of attributes or entries."""
+    match value:
+        case partial() if settled(value.args) is not value.args:
+            value.__setstate__((value.func, settled(value.args), value.keywords, vars(value)))  # type: ignore[attr-defined]
+        case SimpleQueue():
+            for _ in range(value.qsize()):
+                value.put(settled(value.get()))
+        case ContextVar() if settled(element := value.get(None)) is not element:
+            value.set(settled(element))
+        case np.ndarray() if value.dtype == object:
+            for index, element in np.ndenumerate(value):
+                value[index] = settled(element)
+        case _:
+            pass
 
 
 def settled(value: Any) -> Any:

@@ -23,6 +23,7 @@ class Mentions:
       read: those that may be attributes.
       called: those that may be attributes and are called at once, as in ``x.step()``: methods, not data.
       imported: the imported modules.
+      strings: the strings that may be keys.
       uses_any: whether attributes may be used that are not mentioned, since their names are strings or all are copied.
       asks_type: whether ``type`` is called, which sees what ``isinstance`` does not: NOTE [Symbolic numbers].
     """
@@ -31,6 +32,7 @@ class Mentions:
     read: frozenset[str]
     called: frozenset[str]
     imported: frozenset[str]
+    strings: frozenset[str]
     uses_any: bool
     asks_type: bool
 
@@ -52,10 +54,12 @@ def _mentioned(code: CodeType) -> Mentions:
     read: set[str] = set()
     called: set[str] = set()
     imported: set[str] = set()
+    strings: set[str] = set()
     uses_any = asks_type = False
     for each in _codes(code):
         names += each.co_names
         code_names = set(each.co_names)
+        strings.update([x for x in each.co_consts if isinstance(x, str)])
         only_called: set[str] = set()
         otherwise_used: set[str] = set()
         for instruction in dis.get_instructions(each):
@@ -77,7 +81,8 @@ def _mentioned(code: CodeType) -> Mentions:
         if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
     every = tuple(dict.fromkeys(names))
-    return Mentions(every, frozenset(read), frozenset(called), frozenset(imported), uses_any, asks_type)
+    sets = map(frozenset, (read, called, imported, strings))
+    return Mentions(every, *sets, uses_any, asks_type)
 
 
 def _is_call(instruction: dis.Instruction) -> bool:

@@ -37,6 +37,7 @@ from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
@@ -193,7 +194,7 @@ class Pieces:
         if value.__class__ is not float:
             return value
         cached = self.numbers.get((id(holder), key))
-        if cached is None or cached[0] != value:
+        if cached is None or not same_number(cached[0], value):
             traced = self.tape.known_input(np.asarray(value, NUMBER_TYPES[float].dtype.numpy))
             cached = self.numbers[id(holder), key] = value, traced
         return new_tensor(cached[1], type_of(cached[1]))

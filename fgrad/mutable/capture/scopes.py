@@ -85,6 +85,19 @@ class Items:
         self.owner[position] = value
 
 
+def identity_of(container: Any) -> int:
+    """The id of a container, or of the owner of what is adapted to one."""
+    return id(container if isinstance(container, dict | list | set | deque) else container.owner)
+
+
+def namespace_of(value: Any) -> Any:
+    """The attributes of an object as a dict, if it has any, without its ``__getattr__``, which may raise anything."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
 def as_dict(container: Any) -> Any:
     """A container whose entries can be set, as a dict; None for another one."""
     if type(container) is list:
@@ -121,9 +134,9 @@ class Variable:
 
 @frozen
 class Parts:
-    """The parts of a function, its code and its defaults, as a dict."""
+    """The parts of a function, its code and its defaults, or those of an exception, as a dict."""
 
-    owner: FunctionType
+    owner: FunctionType | BaseException
 
     def get(self, name: str, default: Any) -> Any:
         return getattr(self.owner, name, default)

@@ -25,8 +25,11 @@ from operator import attrgetter, methodcaller
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 from attrs import define, field, frozen
 
+from fgrad.mutable.capture.arrays import Elements
+from fgrad.mutable.capture.caches import CachedFunction, CachedResults
 from fgrad.mutable.capture.libraries import (
     is_foreign,
     is_installed,
@@ -36,7 +39,15 @@ from fgrad.mutable.capture.libraries import (
     module_of,
 )
 from fgrad.mutable.capture.mentions import Mentions
-from fgrad.mutable.capture.scopes import MISSING, ClassAttributes, Parts, Slots, Variable
+from fgrad.mutable.capture.scopes import (
+    MISSING,
+    ClassAttributes,
+    Parts,
+    Slots,
+    Variable,
+    identity_of,
+    namespace_of,
+)
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
@@ -65,6 +76,8 @@ class Location:
         return Location(f"{self.path}[{key_text}]", (*self.keys, key))
 
 
+#: contents that are neither attributes nor entries
+Hidden = CachedResults | Elements
 Children = Callable[["Snapshot", Any, Location], Iterable[tuple[Location, Any]]]
 #: the functions that list the children of a class's objects
 CHILDREN: dict[type, Children] = {}
@@ -97,6 +110,8 @@ class Snapshot:
     #: the names that functions read as attributes, and those they only call
     read: set[str] = field(factory=set)
     called: set[str] = field(factory=set)
+    #: the strings in the code of functions, which may be keys
+    strings: set[str] = field(factory=set)
     #: whether some function may use attributes whose names it does not mention
     uses_any: bool = False
     #: whether some function calls ``type``
@@ -229,15 +244,29 @@ class Snapshot:
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
+        if isinstance(value, BaseException):
+            self.variables[id(value), "args"] = Parts(value), "args", value.args
+            return [(location.attribute("args"), value.args), *self.attributes(value, location)]
+        if isinstance(value, np.ndarray):
+            elements = self.track(Elements(value)).values() if value.size <= LARGEST else ()
+            return [(location.item(i), x) for i, x in enumerate(elements)]
         if isinstance(value, type | ModuleType) or is_without_state(module_of(type(value))):
             return ()
+        if isinstance(value, CachedFunction) and not is_foreign(module_of(value)):
+            return [*self.attributes(value, location), *self._results(CachedResults(value), location)]
         self.uses_any |= isinstance(value, attrgetter | methodcaller)
-        namespace = getattr(value, "__dict__", None)
+        namespace = namespace_of(value)
         if namespace.__class__ is dict and _is_of_a_project(type(value)):
             self.track(namespace)
             self.plain[id(value)] = value, location, set()
             return ()
         return self.attributes(value, location)
+
+    def _results(self, cache: CachedResults, location: Location) -> list[tuple[Location, Any]]:
+        """The results that a function has kept."""
+        if len(cache) > LARGEST:
+            return []
+        return [(location.item(key), result) for key, result in self.track(cache).items()]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""
@@ -252,7 +281,7 @@ class Snapshot:
         self, value: Any, location: Location, excluding: Iterable[str] = (), namespace: dict[str, Any] | None = None
     ) -> list[tuple[Location, Any]]:
         """The attributes of an object: those in ``namespace``, or else in its ``__dict__``, and its slots."""
-        namespace = getattr(value, "__dict__", None) if namespace is None else namespace
+        namespace = namespace_of(value) if namespace is None else namespace
         attributes = dict(self.track(namespace)) if isinstance(namespace, dict) else {}
         if (slots := Slots.of(value)) is not None:
             attributes.update(self.track(slots).items())
@@ -273,9 +302,10 @@ class Snapshot:
 
     def track(self, container: Any) -> Any:
         """Copy a container, to detect later changes; returns the container."""
-        key = id(container.owner) if isinstance(container, Slots) else id(container)
-        if key not in self.containers and isinstance(container, dict | list | set | deque | Slots):
-            self.containers[key] = container, _copied(container)
+        if isinstance(container, dict | list | set | deque | Slots | Hidden):
+            key = identity_of(container)
+            if key not in self.containers:
+                self.containers[key] = container, _copied(container)
         return container
 
     def note_variables(self, function: Any) -> None:
@@ -296,6 +326,7 @@ class Snapshot:
             mentions = Mentions.of(function.__code__)
             self.read |= mentions.read
             self.called |= mentions.called
+            self.strings |= mentions.strings
             self.uses_any |= mentions.uses_any
             self.asks_type |= mentions.asks_type
             variables += [(function.__globals__, name) for name in mentions.names]
@@ -305,7 +336,7 @@ class Snapshot:
         for scope, name in variables:
             value = scope.get(name, MISSING)
             if value is not MISSING and not isinstance(value, ModuleType):
-                self.variables.setdefault((id(getattr(scope, "owner", scope)), name), (scope, name, value))
+                self.variables.setdefault((identity_of(scope), name), (scope, name, value))
 
     def rebound(self) -> Iterator[tuple[Any, str, Any]]:
         """The variables that have been rebound, with their old values."""
@@ -326,7 +357,9 @@ class Snapshot:
         for view, (creation, version) in self.views.items():
             view.creation, view.version = creation, version
         for container, before in self.changed():
-            if isinstance(container, list | deque):
+            if isinstance(container, Hidden):
+                container.restore(before)
+            elif isinstance(container, list | deque):
                 container.clear()
                 container.extend(before)
             else:
@@ -341,6 +374,8 @@ _PLAIN_CONTAINERS = frozenset(map(id, (dict, list, set, OrderedDict, NotedDict, 
 
 
 def _copied(container: Any) -> Any:
+    if isinstance(container, Hidden):
+        return container.copy()
     if isinstance(container, dict | Slots):
         return dict(container.items())
     return set(container) if isinstance(container, set) else list(container)
@@ -348,6 +383,8 @@ def _copied(container: Any) -> Any:
 
 def is_unchanged(container: Any, before: Any) -> bool:
     """Whether a container still holds the same objects, in the same order."""
+    if isinstance(container, Hidden):
+        return container.is_unchanged(before)
     if len(container) != len(before):
         return False
     if isinstance(container, set):
@@ -383,6 +420,8 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
     defaults = zip(reversed(_arguments(function.__code__)), reversed(function.__defaults__ or ()), strict=False)
     for name, value in chain(defaults, (function.__kwdefaults__ or {}).items()):
         roots.append((Location(name, (name,)), value))
+    if function.__kwdefaults__:  # a dict that can be changed
+        roots.append((Location("__kwdefaults__", ("__kwdefaults__",)), function.__kwdefaults__))
     return [*roots, *_wrapped(function)]
 
 

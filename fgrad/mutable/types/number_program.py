@@ -155,6 +155,8 @@ def text_of(steps: Sequence[Step], inputs: int, index: int, names: Sequence[str]
 
 def same_number(one: Any, other: Any) -> bool:
     """Whether two numbers of one class are the same: zeros differ in their signs, and NaN is itself."""
+    if isinstance(one, complex):
+        return repr(one) == repr(other)
     return (one == other and (bool(one) or repr(one) == repr(other))) or (one != one and other != other)
 
 

@@ -287,5 +287,5 @@ def _unscale(optimizer: Any, inverse: Any) -> Any:
     finite = [param.grad.isfinite().all() for param in params]
     with no_grad():
         for param in params:
-            param.grad.mul_(inverse)
+            param.grad.data.mul_(inverse)  # PyTorch's operation counts no write
         return ops.stack(finite).all().logical_not().to(dtypes.float32)

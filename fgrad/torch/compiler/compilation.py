@@ -65,6 +65,7 @@ class Compiled:
       varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
       given_up: whether it is never one program again.
+      shows_memory: whether it is never compiled again, since NumPy arrays show the memory of tensors.
       has_escapes: whether a call has left something where no walk finds it (NOTE [Escapes]).
       turns: the ways to run it then.
     """
@@ -75,6 +76,7 @@ class Compiled:
     varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
     given_up: bool = False
+    shows_memory: bool = False
     has_escapes: bool = False
     turns: Turns = field(factory=Turns)
     warned: bool = False
@@ -84,7 +86,8 @@ class Compiled:
         return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not is_ordinary() or getattr(_running, "inside", False) or stance.name == "force_eager":
+        is_inside = getattr(_running, "inside", False)
+        if is_inside or self.shows_memory or not is_ordinary() or stance.name == "force_eager":
             return self.function(*args, **kwargs)
         if self.given_up:
             return self._by_turns(self.turns, args, kwargs)
@@ -149,6 +152,9 @@ class Compiled:
                 )
             return self._in_pieces(args, kwargs)
         program, done = self._record(args, kwargs, [*self.varying.held.values()], [*self.varying.growing.values()])
+        if program.shows_memory:
+            self.shows_memory = True
+            return self.function(*args, **kwargs)
         if program.escapes:
             self.given_up = self.has_escapes
             self.has_escapes = True
@@ -158,14 +164,16 @@ class Compiled:
         if is_changed and program.refused is not None:
             return self(args, kwargs) if done is None else done.result
         if program.refused is not None and inputs:
-            self.varying.refuse(numbers)
-            return self(args, kwargs)
-        if (program.held or program.growing) and program.refused is not None and not program.breaks:
+            plain, done = self._record(args, kwargs, program.held, program.growing, symbolic=())
+            if plain.refused is None:  # the numbers were the reason
+                self.varying.refuse(numbers)
+                return self(args, kwargs)
+        if done is None and (program.held or program.growing) and program.refused is not None and not program.breaks:
             result = self.function(*args, **kwargs)
             self.varying.refuse_held(program.held)  # else the error would be the function's own
             self.varying.refuse_growing(program.growing)
             return result
-        if program.growing and program.refused is not None:
+        if done is None and program.growing and program.refused is not None:
             self.varying.refuse_growing(program.growing)
             return self(args, kwargs)
         if unusable := program.unusable_numbers():
@@ -218,11 +226,18 @@ class Compiled:
         return self._run(call, args, kwargs)
 
     def _record(
-        self, args: Any, kwargs: Any, held: Sequence[Holding], growing: Sequence[Holding]
+        self,
+        args: Any,
+        kwargs: Any,
+        held: Sequence[Holding],
+        growing: Sequence[Holding],
+        symbolic: Collection[Place] | None = None,
     ) -> tuple[Program, EagerCall | None]:
+        """Record a call, with symbolic numbers in some places among the arguments, or else in all that vary."""
         try:
             _running.inside = True
-            symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
+            if symbolic is None:
+                symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
             strict = self.fullgraph and not (symbolic or held or growing)
             program, done, capture = record(
                 self.function, args, kwargs, strict, symbolic=symbolic, held=held, growing=growing

@@ -10,6 +10,7 @@ being two, its objects are containers of their attributes (``OPENED``).
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 from jax import tree_util
 
@@ -25,7 +26,7 @@ Structure = tuple[Any, Any, tuple[Any, ...]] | None
 #: classes whose objects are leaves
 _LEAVES = frozenset((Tensor, Parameter, type(None), bool, int, float, complex, str, bytes))
 #: classes whose objects among the arguments are containers
-OPENED: set[type] = set()
+OPENED: WeakSet[type] = WeakSet()
 _JAX = "a container that is registered with JAX"
 
 

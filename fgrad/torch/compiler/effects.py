@@ -9,9 +9,9 @@ computes from the call's numbers (NOTE [Held numbers]).  Effects of other kinds 
 made inside) are ``NotReplayable``: such a call runs in pieces.
 """
 
+import operator
 from collections import deque
 from collections.abc import Iterator, Sequence
-from operator import iadd
 from typing import Any
 
 from attrs import define, field, frozen
@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
+from fgrad.mutable.capture.snapshot import Hidden
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
@@ -27,6 +28,7 @@ from fgrad.mutable.tensor.node import Node, copy_node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
@@ -40,6 +42,7 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 #: why a call whose lists change is not replayed
 GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
+HIDDEN = "a NumPy array is written, or the cache of a function (functools.cache) is filled or emptied"
 
 
 class NotReplayable(Exception):
@@ -224,7 +227,7 @@ class Effects:
                 counter.value += delta
             for container, key, value in entries:
                 container[key] = value
-            deque(map(iadd, lists, additions), 0)  # nothing interrupts this
+            deque(map(operator.iadd, lists, additions), 0)  # nothing interrupts this
         except BaseException:
             for (storage, _), array in zip(storages, arrays, strict=True):
                 storage.array = array
@@ -323,6 +326,8 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
             effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
     for owner, container, before in changed:
         entries = as_dict(container)
+        if isinstance(container, Hidden):
+            raise NotReplayable(HIDDEN)
         if entries is None or (type(container) is list and len(container) != len(before)):
             raise NotReplayable(GREW)
         if id(container) in capture.snapshot.argument_containers:
@@ -367,6 +372,9 @@ def _entries(effects: Effects, container: Any, before: dict[Any, Any]) -> None:
     for key in before:
         if key not in container:
             raise NotReplayable(f"an entry is deleted: {_key_text(key)}")
+    objects = effects.external.capture.snapshot.objects
+    if id(container) in objects and not all(map(operator.eq, map(id, container), map(id, before))):
+        raise NotReplayable("the order of a dict changes")
     for key, value in container.items():
         if value is not before.get(key, effects):
             _entry(effects, container, settled(key), value, before.get(key, effects))
@@ -396,13 +404,30 @@ def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> 
             effects.entries.append((container, key, NumberRef(value._index)))
         return
     if isinstance(value, _CONSTANTS):
-        if held is None and value.__class__ is old.__class__ and value == old:
+        if held is None and value.__class__ is old.__class__ and same_number(value, old):
             return
         if held is None and value is not None and not isinstance(value, bool):
             raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
+    elif isinstance(value, tuple) and all(isinstance(x, (SymbolicNumber, *_CONSTANTS)) for x in value):
+        _tuple_entry(effects, container, key, value, old)
+        return
     elif not is_tensor(value):
         raise NotReplayable(f"a Python object outlives the call: {_key_text(key)}, a {type(value).__name__}")
     effects.entries.append((container, key, effects.value(value)))
+
+
+def _tuple_entry(effects: Effects, container: Any, key: Any, value: tuple[Any, ...], old: Any) -> None:
+    """A tuple of numbers, strings and the like that was set, such as an optimiser's ``betas`` or a shape."""
+    leaves = list[Any]()
+    structure = take_apart(value, leaves)
+    if type(old) is type(value) and len(old) == len(value):
+        known = [(x, y) for x, y in zip(value, old, strict=True) if not isinstance(x, SymbolicNumber)]
+        changed = [x for x, y in known if x.__class__ is not y.__class__ or not same_number(x, y)]
+        if any(isinstance(x, int | float | complex) for x in changed):
+            raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
+        if not changed and len(known) == len(value):
+            return
+    effects.entries.append((container, key, Tree(structure, [*map(effects.value, leaves)])))
 
 
 def _key_text(key: Any) -> str:

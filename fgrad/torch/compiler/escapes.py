@@ -1,12 +1,12 @@
 """What is made inside of a captured call and outlives it where no walk finds it.
 
 NOTE [Escapes]
-A function may leave a tensor, or a number that is computed from tensors, where no walk looks: in a queue, in a cache of
-``functools``, in a list of more than ``LARGEST`` elements.  What is traced is of no use there once the recording is
+A function may leave a tensor, or a number that is computed from tensors, where no walk looks: in a queue, in a
+context variable, in a list of more than ``LARGEST`` elements.  What is traced is of no use there once the recording is
 over.  So all that is made inside is held weakly.  What is still alive when the function has returned, and is found
 neither by the walk nor in the result and its history, has escaped.  Such a call continues in pieces, which give it its
-value.  If that happens again, after a cache has been filled, the function is never recorded again: a recording that
-cannot continue would leave something traced behind.
+value.  If that happens again, the function is never recorded again: a recording that cannot continue would leave
+something traced behind.
 """
 
 import gc
@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fgrad.mutable.capture.scopes import Slots
-from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.batched import Batched
@@ -28,7 +28,7 @@ class Escape(NotReplayable):
     """Something traced has escaped."""
 
 
-_ESCAPED = "a {} that the function makes outlives it where no walk finds it: in a queue, a cache, a large container"
+_ESCAPED = "a {} that the function makes outlives it where no walk finds it: in a queue, a large container"
 
 
 def check_escapes(step: Step, outside: Collection[Node]) -> None:
@@ -71,6 +71,8 @@ def _is_traced(tensor: Tensor, tape: Any) -> bool:
 
 
 def _values(container: Any) -> Iterable[Any]:
+    if isinstance(container, Hidden):
+        return container.values()
     return [x for item in container.items() for x in item] if isinstance(container, dict | Slots) else container
 
 

@@ -10,6 +10,7 @@ from fgrad.graph.answer import Answer, Table
 from fgrad.graph.source import Source
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding
+from fgrad.mutable.capture.scopes import namespace_of
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.torch.compiler.number_arguments import number_arguments
 from fgrad.torch.compiler.programs import Program
@@ -114,7 +115,7 @@ def _guards(program: Program, capture: Capture) -> tuple[str, ...]:
         place = "" if device == CPU else f", on {device}"
         leaf = ", requires grad" if tensor._requires_grad else ""
         lines.append(f"{location.path}: {tensor._type}{place}{leaf}")
-    locations = {id(getattr(obj, "__dict__", None)): location for location, obj in snapshot.objects.values()}
+    locations = {id(namespace_of(obj)): location for location, obj in snapshot.objects.values()}
     locations |= {id(obj): location for location, obj in snapshot.objects.values()}
     for container in guards.checked():
         location = locations.get(id(container))

@@ -22,15 +22,17 @@ from typing import Any
 from attrs import define, field, frozen
 
 from fgrad.graph.source import function_of
+from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.capture.held_numbers import Holding, is_changed_number
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of
-from fgrad.mutable.capture.snapshot import is_unchanged
+from fgrad.mutable.capture.held_numbers import Holding, is_number_like
+from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of, identity_of
+from fgrad.mutable.capture.snapshot import Hidden, Snapshot, is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.generated import Scope
@@ -186,9 +188,9 @@ class Guards:
         return function_of(["def run():", "    try:", *lines, *end], scope, "guards of a compiled call")
 
     def changed_numbers(self) -> list[Holding]:
-        """The numbers in dicts and variables that have changed, if no other variable or entry has."""
+        """The numbers in dicts and variables that are other objects, if no other variable or entry is."""
         changed = self._changes()
-        are_held = all(not isinstance(x, Parts) and is_changed_number(new, old) for x, _, new, old in changed)
+        are_held = all(not isinstance(x, Parts) and is_number_like(new, old) for x, _, new, old in changed)
         return [Holding(container, key) for container, key, *_ in changed] if are_held else []
 
     def differ_in_numbers(self) -> bool:
@@ -266,7 +268,7 @@ class Guards:
 
 
 def _is_alike(value: Any, old: Any) -> bool:
-    return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and value == old)
+    return value is old or (value.__class__ is old.__class__ and isinstance(value, _VALUES) and same_number(value, old))
 
 
 #: the entries of more are compared in a loop
@@ -346,12 +348,14 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
 
 def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
     """The guards of a call that cannot be a program: its arguments, and what it did not change itself."""
-    changed = {id(getattr(container, "owner", container)) for container, _ in capture.snapshot.changed()}
+    changed = {identity_of(container) for container, _ in capture.snapshot.changed()}
     guards = _of_objects(capture, dict.fromkeys(changed, ()))
     # Python runs at each call, so the entries it sets do not matter, nor how a list grows; but it may have added some
     guards.entries = [
         (container, size, {}) for container, size, _ in guards.entries if not isinstance(container, Items)
     ]
+    # what a function's cache has got, the next call finds there
+    guards.others += [x for x in capture.snapshot.changed() if isinstance(x[0], CachedResults)]
     rebound = {(id(scope), name) for scope, name, _ in capture.snapshot.rebound()}
     variables = capture.snapshot.variables.values()
     guards.variables = [each for each in variables if (id(each[0]), each[1]) not in rebound]
@@ -362,6 +366,12 @@ def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
 def guards_of_arguments(arguments: Sequence[Tensor]) -> Guards:
     """The guards of the tensors among the arguments."""
     return Guards(tensors=[signature(x) for x in arguments], shared=sharing(arguments))
+
+
+def _may_be_read(key: Any, value: Any, snapshot: Snapshot) -> bool:
+    """Whether a function of the user's may read a number of an optimiser's groups besides the optimiser."""
+    names_groups = not {"param_groups", "state_dict"}.isdisjoint(snapshot.read | snapshot.called)
+    return key in snapshot.strings or (names_groups and not isinstance(value, tuple))
 
 
 def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) -> Guards:
@@ -377,7 +387,9 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
         if id(container) in tensors or key not in capture.snapshot.persistent:
             continue
         is_own, entries = key in set_by_call, as_dict(container)
-        if not (before or is_own or isinstance(container, Slots) or hasattr(container, "__bool__")):
+        if isinstance(container, Hidden):
+            guards.others += [] if is_own else [(container, before)]
+        elif not (before or is_own or isinstance(container, Slots) or hasattr(container, "__bool__")):
             guards.empty.append(container)
         elif not is_own and not isinstance(container, dict | list | deque):
             guards.others.append((container, before))
@@ -391,6 +403,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
         elif entries is not None:
             old = dict(entries_of(before))
             read = {name for holder, name, _ in capture.numbers if holder == key}
+            read = {name for name in read if not _may_be_read(name, old[name], capture.snapshot)}
             guards.numbers += [(entries, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
             free = {k for k in set_by_call[key] if k in read or isinstance(old.get(k), Tensor)}

@@ -1,26 +1,26 @@
 """The state of a pure step: its arrays, how each is read from and written to the live objects, and their tree."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
 from fgrad.mutable.capture.snapshot import Location, Snapshot
-from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
+from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.values.device_of_value import accelerator_of, at
+from fgrad.torch.compiler.entries import Entry
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.optim.optimizer import Optimizer
 
 MADE = (
-    "torch.pure: {path} is made by the first call, and torch.pure does not know how to restore it. Way out: call the "
-    "function once, then make it pure."
+    "torch.pure: {path} is made by the first call, and torch.pure does not know how to make it. Ways out: keep the "
+    "tensor in an attribute, a variable, a dict or a list that has as many elements after each call; or make it before."
 )
-_NOTHING: Any = object()
 
 
 @frozen
@@ -50,7 +50,7 @@ class Begun(Leaf):
         return cls(location, lambda: np.asarray(all(leaf.is_there() for leaf in unknown)), lambda value: None)
 
 
-def leaf_of(x: Any, first: Capture, snapshot: Snapshot) -> Leaf:
+def leaf_of(x: Any, first: Capture, snapshot: Snapshot, entries: Mapping[int, Entry]) -> Leaf:
     """The leaf of the state for an input of the second call."""
     if isinstance(x, GeneratorInput):
         return Leaf(x.location, x.generator.saved, x.generator.restore)
@@ -58,33 +58,30 @@ def leaf_of(x: Any, first: Capture, snapshot: Snapshot) -> Leaf:
         return Leaf(x.location, lambda: np.asarray(x.holder[x.key]), lambda value: _set_number(x.holder, x.key, value))
     storage = x.storage
     tensor = next(t for t in snapshot.tensors if t._storage is storage)
-    entry = _entry_of(tensor, snapshot)
-    if entry is not None and isinstance(value_before_first(entry, first), Tensor):
-        container, key = entry
-        if container.get(key) is not tensor or storage not in first.storages:  # each call puts another tensor there
-            return Leaf(x.location, lambda: container[key]._value(), lambda value: _overwrite(container[key], value))
-    if storage in first.storages:
+    entry = entries.get(id(tensor))
+    is_replaced = entry is not None and (entry.read() is not tensor or storage not in first.storages)
+    if entry is not None and is_replaced and isinstance(entry.before, Tensor):  # by each call
+        return Leaf(x.location, lambda: entry.read()._value(), lambda value: _overwrite(entry.read(), value))
+    if is_state(storage, first):
         source = next(t for t in first.snapshot.tensors if t._storage is storage)
         return Leaf(first.storages[storage].location, lambda: storage.array, lambda value: _overwrite(source, value))
     return _created_by_first(x, tensor, entry, first, snapshot)
 
 
-def value_before_first(entry: tuple[dict[Any, Any], Any] | None, first: Capture) -> Any:
-    """What an entry held before the first call."""
-    if entry is None:
-        return _NOTHING
-    container, key = entry
-    return first.snapshot.containers.get(id(container), (None, {}))[1].get(key, _NOTHING)
+def is_state(storage: Storage, first: Capture) -> bool:
+    """Whether a storage is there before the first call, and is none of an argument."""
+    return storage in first.storages and first.storages[storage].location.keys[0] not in ("args", "kwargs")
 
 
-def input_of_first(x: StorageInput, first: Capture, snapshot: Snapshot) -> StorageInput | None:
+def input_of_first(
+    x: StorageInput, first: Capture, snapshot: Snapshot, entries: Mapping[int, Entry]
+) -> StorageInput | None:
     """The input of the first call that corresponds to one of the second."""
-    if x.storage in first.storages:
+    if is_state(x.storage, first):
         return first.storages[x.storage]
-    before = value_before_first(
-        _entry_of(next(t for t in snapshot.tensors if t._storage is x.storage), snapshot), first
-    )
-    return first.storages[before._storage] if isinstance(before, Tensor) else None
+    entry = entries.get(id(next(t for t in snapshot.tensors if t._storage is x.storage)))
+    before = None if entry is None else entry.before
+    return first.storages.get(before._storage) if isinstance(before, Tensor) else None
 
 
 def _set_number(holder: Any, key: Any, value: np.ndarray) -> None:
@@ -110,9 +107,7 @@ class Unknown(Leaf):
     forget: Callable[[], Any] = lambda: None
 
 
-def _created_by_first(
-    x: StorageInput, made: Tensor, entry: tuple[dict[Any, Any], Any] | None, first: Capture, snapshot: Snapshot
-) -> Leaf:
+def _created_by_first(x: StorageInput, made: Tensor, entry: Entry | None, first: Capture, snapshot: Snapshot) -> Leaf:
     owner = next((tensor for tensor in snapshot.tensors if tensor._grad is made), None)
     if owner is not None:
         return _gradient_leaf(x.location, owner, made)
@@ -125,21 +120,9 @@ def _created_by_first(
                 key = next((key for key, value in state.items() if value is made), None)
                 if key is not None:
                     return _state_leaf(x.location, optimizer, group, param, key, made)
-    old = value_before_first(entry, first)
-    if entry is not None and old is not _NOTHING:
-        return _entry_leaf(x.location, *entry, made, old)
+    if entry is not None:
+        return _entry_leaf(x.location, entry, made, first.snapshot)
     raise RuntimeError(MADE.format(path=x.location.path))
-
-
-def _entry_of(tensor: Tensor, snapshot: Snapshot) -> tuple[dict[Any, Any], Any] | None:
-    """The dict and the key that held a tensor before a call: an object's attributes, or the user's own dict."""
-    fields = {id(fields_of(x)) for x in snapshot.tensors}
-    for number, (container, before) in snapshot.containers.items():
-        if isinstance(container, dict) and number not in fields:
-            key = next((key for key, value in before.items() if value is tensor), None)
-            if key is not None:
-                return container, key
-    return None
 
 
 def _gradient_leaf(location: Location, owner: Tensor, gradient: Tensor) -> Leaf:
@@ -186,26 +169,33 @@ def _before(optimizer: Any, group: Any, like: Tensor) -> dict[str, Tensor]:
     return optimizer._state_before(group, like)
 
 
-def _entry_leaf(location: Location, container: dict[Any, Any], key: Any, tensor: Tensor, old: Any) -> Leaf:
-    """An attribute or an entry that the first call sets."""
-    zeros, type = _zeros(tensor), tensor._type
-    accelerator = accelerator_of(zeros)
+def _entry_leaf(location: Location, entry: Entry, tensor: Tensor, first: Snapshot) -> Leaf:
+    """A tensor in an attribute, an entry or a variable that the first call sets."""
+    zeros, begin = _zeros(tensor), entry.beginning(lambda x: _maker(x, first))
+    entry = evolve(entry, second=None)  # it holds what was traced
 
-    def is_there() -> bool:
-        return container.get(key) is not old
+    def read() -> Any:
+        return entry.read()._value() if entry.has_begun() else zeros
 
     def write(value: Any) -> None:
-        if is_there():
-            _overwrite(container[key], value)
-        else:
-            container[key] = new_tensor(at(value, accelerator), type)
+        if not entry.has_begun():
+            begin()
             changes.attributes = object()
+        _overwrite(entry.read(), value)
 
     def forget() -> None:
-        container[key] = old
+        entry.forget()
         changes.attributes = object()
 
-    return Unknown(location, lambda: container[key]._value() if is_there() else zeros, write, is_there, forget)
+    return Unknown(location, read, write, entry.has_begun, forget)
+
+
+def _maker(tensor: Tensor, first: Snapshot) -> Callable[[], Tensor]:
+    """A function that makes a tensor of the same type, or gives this one if it is there before the first call."""
+    if tensor in first.tensors:
+        return lambda: tensor
+    zeros, type = _zeros(tensor), tensor._type
+    return lambda: new_tensor(zeros, type)
 
 
 def _zeros(like: Tensor) -> Any:

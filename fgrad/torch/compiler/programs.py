@@ -45,6 +45,7 @@ class Program:
       breaks: the reasons, if it runs in pieces (NOTE [Pieces]).
       pieces: the graphs of the pieces.
       escapes: whether it does because of what it leaves where no walk finds it (NOTE [Escapes]).
+      shows_memory: whether it runs uncompiled because NumPy arrays show the memory of tensors.
       turns: the ways to run it then (NOTE [Pieces take turns]).
       graph: from the inputs that are read to the outputs.
       reads: for each input of the graph, the index of a tensor, a window, or a function of the numbers in ``draws``.
@@ -96,6 +97,7 @@ class Program:
     breaks: tuple[str, ...] = ()
     pieces: tuple[Graph, ...] = ()
     escapes: bool = False
+    shows_memory: bool = False
     turns: Turns = field(factory=Turns)
 
     @classmethod

@@ -10,7 +10,7 @@ average created by the user's step), both graphs are kept, and ``state["begun"]`
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -27,11 +27,13 @@ from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import Items, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import flatten, is_tensor
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
+from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
 from fgrad.torch.compiler.containers import put_together, take_apart
+from fgrad.torch.compiler.entries import Entry, entries_between
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.reachable import snapshot_of
@@ -50,6 +52,7 @@ BY_NUMBERS = (
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
 _NUMBERS = (bool, int, float)
+KEPT = "torch.pure: {path} is a view of an argument after the call. Way out: keep a copy (x.clone())."
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
     "pure function. Way out: do that outside of the function, or keep it in a tensor."
@@ -100,17 +103,18 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
         try:
             first_values = _values_of(_run_first(first, function, args, kwargs))
             check_unchanged(first.snapshot)
-            second = Capture(snapshot_of(function, args, kwargs))
+            later_args, later_kwargs = _without_kept(first, function, args, kwargs)
+            second = Capture(snapshot_of(function, later_args, later_kwargs))
             try:
-                result = second.run(function, args, kwargs)
-                step = step_of(second, function, args, kwargs, result)
+                result = second.run(function, later_args, later_kwargs)
+                step = step_of(second, function, later_args, later_kwargs, result)
                 check_unchanged(second.snapshot)
                 make = _pure_function(step, first, first_values)
             finally:
                 second.restore()
         finally:
             first.restore()
-        pure_function = make((args, kwargs))
+        pure_function = make((args, kwargs), (later_args, later_kwargs))
         return pure_function, pure_function.state()
 
     return of
@@ -149,7 +153,7 @@ class Pure:
         for x, static in zip(leaves, self._static, strict=True):
             if static is ARRAY:
                 arrays.append(as_jax(x._value()) if is_tensor(x) else x)
-            elif x is not static and x != static:
+            elif not _is_same(x, static):
                 raise ValueError(
                     f"torch.pure: an argument is {x!r}, and the function was made with {static!r}. What is no array is "
                     "part of the function; make it anew, or pass a tensor."
@@ -214,6 +218,27 @@ def _run_first(first: Capture, function: Callable[..., Any], args: Any, kwargs: 
         raise
 
 
+def _without_kept(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Arguments for the second call, which are no state: others for those that the first call has kept.
+
+    Raises:
+      RuntimeError: it has kept a view.
+    """
+    leaves, before = list[Any](), first.snapshot.tensors
+    structure = take_apart((args, kwargs), leaves)
+    arguments = {x for x in leaves if is_tensor(x)}
+    storages = {x._storage for x in arguments}
+    for x, location in snapshot_of(function, args, kwargs).tensors.items():
+        is_kept = x._storage in storages and not _is_argument(location) and (x not in before or _is_argument(before[x]))
+        if is_kept and (x not in arguments or x._view is not None):
+            raise RuntimeError(KEPT.format(path=location.path))
+        if is_kept:
+            other = new_tensor(first.storages[x._storage].array, x._type, x._storage.strides)
+            other._requires_grad = x._requires_grad
+            leaves = [other if each is x else each for each in leaves]
+    return put_together(structure, iter(leaves))
+
+
 def _values_of(result: Any) -> list[Any]:
     leaves: list[Any] = []
     take_apart(result, leaves)
@@ -229,8 +254,9 @@ def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Calla
     results = [(name, tensor._value()) for name, tensor in step.results()]
     inputs = [x for x in step.inputs if not _is_argument(x.location)]
     ends = {location.path: tensor for tensor, location in step.after.tensors.items()}
+    entries = entries_between(first.snapshot, step.capture.snapshot)
     after = {x: _final_value(x, ends, step) for x in inputs}
-    before = {x: _in_first_call(x, first, step.capture) for x in inputs}
+    before = {x: _in_first_call(x, first, step.capture, entries) for x in inputs}
     used = tape.used([value for _, value in results] + [after[x] for x in inputs if after[x] is not x.input])
 
     def is_kept(x: Any, read: bool) -> bool:
@@ -240,26 +266,26 @@ def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Calla
         return is_changed and x.location.keys[0] != "grad"
 
     state = [x for x in inputs if is_kept(x, x.input.number in used)]
-    leaves = [leaf_of(x, first, step.capture.snapshot) for x in state]
+    leaves = [leaf_of(x, first, step.capture.snapshot, entries) for x in state]
     unknown = [leaf for leaf in leaves if isinstance(leaf, Unknown)]
     if unknown:
         _check_same_types(first_values, [value for _, value in results])
         values = [*first_values, *[before[x][1] for x in state if before[x][1] is not None]]
         early = first.tape.used([x for x in values if isinstance(x, Tracer)])
         state = [x for x in inputs if x in state or (before[x][0] is not None and before[x][0].number in early)]
-        leaves = [*[leaf_of(x, first, step.capture.snapshot) for x in state], Begun.of(unknown)]
+        leaves = [*[leaf_of(x, first, step.capture.snapshot, entries) for x in state], Begun.of(unknown)]
     tree = tree_of([leaf.location for leaf in leaves])
     order, structure = tree_util.tree_flatten(tree)
     shape = _result(step.result)
     cells = [{x.storage: x.input for x in each.storages.values()} for each in (first, step.capture)]
 
-    def make(call: Any) -> Pure:
+    def make(call: Any, later_call: Any) -> Pure:
         flat, arguments_tree = flatten(call)
-        storages = [x._storage for x in flat if is_tensor(x)]
-        names = [step.capture.storages[storage].location.path for storage in storages]
+        storages, later_storages = [[x._storage for x in flatten(y)[0] if is_tensor(x)] for y in (call, later_call)]
+        names = [first.storages[storage].location.path for storage in storages]
         later = Branch.of(
             tape,
-            [*[x.input for x in state], *[cells[1][s] for s in storages]],
+            [*[x.input for x in state], *[cells[1][s] for s in later_storages]],
             [*[after[x] for x in state], *[value for _, value in results]],
         )
         graph = later.graph
@@ -288,10 +314,10 @@ def _check_same_types(first: list[Any], second: list[Any]) -> None:
         raise RuntimeError(STRUCTURES.format(first=", ".join(one) or "nothing", second=", ".join(two) or "nothing"))
 
 
-def _in_first_call(x: Any, first: Capture, second: Capture) -> tuple[Any, Any]:
+def _in_first_call(x: Any, first: Capture, second: Capture, entries: Mapping[int, Entry]) -> tuple[Any, Any]:
     """For an input of the second call: the corresponding input of the first, if any, and its final value there."""
     if isinstance(x, StorageInput):
-        entry = input_of_first(x, first, second.snapshot)
+        entry = input_of_first(x, first, second.snapshot, entries)
         return None if entry is None else entry.input, x.array
     if isinstance(x, GeneratorInput):
         generator = first.generators.get(x.generator)
@@ -353,9 +379,18 @@ def check_unchanged(snapshot: Snapshot) -> None:
 
 
 def _check_same(holding: Holding, old: Any, snapshot: Snapshot) -> None:
-    value = holding.read()
-    if type(value) in _NUMBERS and type(old) in _NUMBERS and value != old:
-        raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=old, after=value))
+    one, two = list[Any](), list[Any]()
+    if take_apart(old, one) == take_apart(holding.read(), two):
+        for before, after in zip(one, two, strict=True):
+            if type(before) in _NUMBERS and type(after) in _NUMBERS and not _is_same(after, before):
+                raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
+
+
+def _is_same(value: Any, old: Any) -> bool:
+    """Whether a value is the one that the function was made with."""
+    if type(value) in _NUMBERS and type(old) in _NUMBERS:
+        return type(value) is type(old) and same_number(value, old)
+    return value is old or value == old
 
 
 def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> Sequence[Any]:

@@ -6,10 +6,12 @@ again: graphs are values, so the second call of a program, and every n-th after 
 compares.  If the two differ, the new program is used, and a warning names the line, once.
 """
 
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.errors import CaptureError
@@ -95,7 +97,8 @@ def record(
             done = EagerCall(settled(result))
     finally:
         if capture.pieces is not None and capture.symbolic.steps:
-            roots = [] if done is None else [(Location("result", ("result",)), done.result)]
+            left = sys.exc_info()[1] if done is None else done.result
+            roots = [] if left is None else [(Location("result", ("result",)), left)]
             settle(snapshot_of(function, args, kwargs).walk(roots))
         refused = program.refused is not None
         program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
@@ -141,6 +144,7 @@ def _recorded(
     """The program of a call, without its guards, and what the call returned; nothing is restored yet."""
     result: Any = None
     try:
+        _check_memory(capture)
         _check_reachable(capture)
         if capture.symbolic.inputs and capture.snapshot.asks_type:
             raise NotReplayable("the function asks for the class of a number by type()")
@@ -160,6 +164,8 @@ def _recorded(
         cut.undo()
         capture.breakable = breakable and derivative is None
         return _program(step, effects_of(step, arguments), derivative), result
+    except MemoryIsShown as reason:
+        return Program(Guards(), str(reason), shows_memory=True), None
     except NotReplayable as reason:
         escapes = isinstance(reason, Escape)
         if not capture.breakable:
@@ -210,6 +216,18 @@ def _check_reachable(capture: Capture) -> None:
     for location, obj in capture.snapshot.objects.values():
         if is_iterator(obj):
             raise NotReplayable(f"the function can reach an iterator, {location.path}")
+
+
+class MemoryIsShown(Exception):
+    """NumPy sees each write to a tensor at once, which no recording can do."""
+
+
+def _check_memory(capture: Capture) -> None:
+    """Raise ``MemoryIsShown`` if the function can reach a NumPy array in the memory of a tensor that it can reach."""
+    memories = [x._storage.memory.bytes for x in capture.snapshot.tensors if x._storage.memory is not None]
+    for location, obj in capture.snapshot.objects.values() if memories else ():
+        if isinstance(obj, np.ndarray) and any(np.may_share_memory(obj, memory) for memory in memories):
+            raise MemoryIsShown(f"{location.path} is a NumPy array in the memory of a tensor")
 
 
 def check_hooks(capture: Capture) -> None:

@@ -29,6 +29,16 @@ def parts(torch: Any, **settings: Any) -> tuple[Any, Any, Any]:
 
 
 @scenario
+def versions_of_gradients(torch: Any, tell: Story) -> None:
+    weight, optimizer, scaler = parts(torch)
+    scaler.scale(weight.sum()).backward()
+    scaler.unscale_(optimizer)
+    tell(str(weight.grad), str(weight.grad._version))
+    scaler.step(optimizer)
+    tell(str(weight.grad._version), str(weight._version))
+
+
+@scenario
 def a_loop(torch: Any, tell: Story) -> None:
     weight, optimizer, scaler = parts(torch, init_scale=8.0, growth_interval=2)
     for factor in (1.0, 1.0, float("inf"), 1.0, float("nan"), 2.0, 1.0):

@@ -1,5 +1,7 @@
 """Containers among the arguments and in the result of a compiled call are what they are uncompiled."""
 
+import gc
+import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import jax
@@ -138,6 +140,20 @@ def test_an_object_that_is_new_at_each_call_is_matched_by_its_attributes(monkeyp
     monkeypatch.setattr(Sample, "scale", 2.0)
     assert compiled(Sample(torch.ones(3))).item() == 6
     assert compiled(Sample(torch.ones(3), 3)).item() == -3
+
+
+def test_its_class_is_not_kept_alive():
+    class Batch:
+        def __init__(self, x):
+            self.x = x
+
+    compiled = torch.compile(lambda batch: batch.x * 2)
+    for _ in range(3):
+        compiled(Batch(torch.ones(2)))
+    alive = weakref.ref(Batch)
+    del compiled, Batch
+    gc.collect()
+    assert alive() is None
 
 
 def test_such_an_object_is_changed_and_returned():

@@ -5,6 +5,7 @@ A scenario runs compiled and uncompiled, and has to give the same both times.
 
 import copy
 import dataclasses
+import functools
 import gc
 import operator
 import sys
@@ -12,6 +13,7 @@ import types
 import weakref
 from collections import OrderedDict, deque
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -780,6 +782,209 @@ def test_slots_that_a_property_hides_are_restored():
     with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         torch.compile(step)(ones())
     assert Number.n.__get__(d) == 5
+
+
+# -- numbers, defaults and caches ------------------------------------------------------------------------------------
+
+
+@scenario
+def the_sign_of_a_zero_in_an_attribute_of_a_tensor(compile):
+    x = ones()
+    f = compile(lambda x: torch.copysign(x, torch.tensor(x.zero)))
+    x.zero = 0.0
+    thrice(f, x)
+    x.zero = -0.0
+    return f(x)
+
+
+@scenario
+def the_sign_of_a_zero_that_a_call_sets(compile):
+    kept, signs = {"zero": 0.0}, []
+
+    def function(x):
+        kept["zero"] = -0.0
+        return x
+
+    f = compile(function)
+    for _ in range(3):
+        kept["zero"] = 0.0
+        f(ones())
+        signs.append(str(kept["zero"]))
+    return signs
+
+
+@scenario
+def keyword_defaults(compile):
+    def scaled(x, *, scale=1.0):
+        return x * scale
+
+    f = compile(lambda x: scaled(x))
+    thrice(f, ones())
+    scaled.__kwdefaults__["scale"] = 3.0
+    one = f(ones())
+    scaled.__kwdefaults__ = {"scale": 4.0}
+    return one, f(ones())
+
+
+@scenario
+def keyword_defaults_that_a_call_sets(compile):
+    def scaled(x, *, scale=1.0):
+        return x * scale
+
+    def function(x):
+        scaled.__kwdefaults__["scale"] += 1
+        return scaled(x)
+
+    f, found = compile(function), []
+    for _ in range(4):
+        found += [f(ones()), scaled.__kwdefaults__["scale"]]
+    return found
+
+
+def cached(cache):
+    """A scenario: what a function has kept is used, cleared, and made again of another number."""
+
+    def run(compile):
+        state = {"scale": 1}
+
+        @cache
+        def scales(i):
+            return ones() * state["scale"] * i
+
+        f, found = compile(lambda x, i: x * scales(i)), []
+        for scale in (1, 2, 3):
+            state["scale"] = scale
+            found += [f(ones(), i) for i in (1, 1, 1, 2, 1)]
+            scales(1).add_(1)
+            found += [f(ones(), 1), scales(1), scales.cache_info().currsize]
+            scales.cache_clear()
+        return found
+
+    SCENARIOS.append(pytest.param(run, id=f"a cache: {cache}"))
+
+
+for _cache in (functools.cache, functools.lru_cache(8)):
+    cached(_cache)
+
+
+@scenario
+def a_cache_that_an_error_leaves(compile):
+    @functools.cache
+    def scale(i):
+        return ones() * i
+
+    @compile
+    def f(x):
+        y = x * scale(2)
+        raise ValueError(y.shape)
+
+    with pytest.raises(ValueError):
+        f(ones())
+    return scale(2), scale.cache_info().currsize
+
+
+@scenario
+def numbers_of_an_optimiser_that_the_function_reads(compile):
+    w = ones(requires_grad=True)
+    optimizer = torch.optim.Adam([w], lr=0.5)
+
+    def function(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        group = optimizer.param_groups[0]
+        return x * group["lr"], x * group["betas"][0]
+
+    f, found = compile(function), []
+    for i in range(6):
+        optimizer.param_groups[0]["lr"] = 0.5**i
+        optimizer.param_groups[0]["betas"] = (0.5 if i > 3 else 0.25, 0.875)
+        found += f(ones())
+    return found
+
+
+@scenario
+def tuples_that_a_call_sets(compile):
+    kept = {"shape": None, "pair": (0, "a"), "place": (0, 0), "steps": 0}
+
+    def function(x):
+        kept["steps"] += 1
+        kept["shape"], kept["pair"] = x.shape, (kept["steps"] * 2, "b")
+        kept["place"] = kept["place"][0] + 1, 0
+        return x * kept["place"][0]
+
+    f, found = compile(function), []
+    for i in range(6):
+        found += [f(ones(2 + i % 2)), {**kept}, [type(x) for x in (kept["shape"], *kept["pair"], *kept["place"])]]
+    return found
+
+
+@scenario
+def a_dict_whose_order_a_call_changes(compile):
+    kept = OrderedDict(a=1.0, b=2.0)
+
+    def function(x):
+        kept.move_to_end("a")
+        return x * next(iter(kept.values()))
+
+    f = compile(function)
+    found = [(f(ones()), [*kept]) for _ in range(3)]
+    kept.move_to_end("b")
+    return found, f(ones()), [*kept]
+
+
+class Options(dict):
+    """A dict whose entries are attributes; it raises ``KeyError`` for others."""
+
+    __slots__ = ()
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+@scenario
+def a_dict_whose_attributes_are_its_entries(compile):
+    options = Options(rate=1.0, steps=0)
+
+    def function(x):
+        options.steps += 1
+        return x * options.rate + options.steps
+
+    f = compile(function)
+    found = [f(ones()) for _ in range(4)]
+    options.rate = 3.0
+    return found, f(ones()), options.steps
+
+
+@scenario
+def elements_of_an_array_of_numpy(compile):
+    scales, counts = np.ones(2, np.float32), np.zeros(2)
+
+    def function(x, extra):
+        counts[0] += 1
+        return x * torch.from_numpy(scales * extra)
+
+    f, extra = compile(function), np.ones(2, np.float32)
+    thrice(f, ones(), extra)
+    scales[0] = 3
+    one = f(ones(), extra)
+    extra[1] = 5
+    return one, f(ones(), extra), f(ones(), np.zeros(2, np.float32)), counts.tolist()
+
+
+@scenario
+def an_array_of_numpy_in_the_memory_of_a_tensor(compile):
+    w = ones()
+    shown, found = w.numpy(), []
+
+    def function(x):
+        w.add_(x)
+        shown[0] += 1
+        return float(shown.sum()), w * 1
+
+    f = compile(function)
+    for _ in range(3):
+        found += [f(ones()), shown.tolist()]
+    return found
 
 
 # -- modules note what is written to them ----------------------------------------------------------------------------

@@ -221,6 +221,15 @@ def test_a_count_in_a_variable():
     assert results == counted(lambda f: f)[0] and compiled._compiled.recorded == 1
 
 
+def test_an_equal_number_that_is_another_object_is_recorded_once_more():
+    held = {"rate": 0.5}
+    compiled = torch.compile(lambda x: x * held["rate"])
+    for _ in range(5):
+        held["rate"] = float("0.5")
+        assert compiled(torch.ones(1)).item() == 0.5
+    assert compiled._compiled.recorded == 2
+
+
 def test_what_another_class_or_a_missing_attribute_does(monkeypatch):
     def change(trainer, i):
         trainer.calls = {5: 2.5, 9: True, 11: 3}.get(i, trainer.calls)
@@ -328,6 +337,31 @@ def test_a_step_with_its_scheduler_is_a_program(name):
     programs = [program for each in step._compiled.programs.values() for program in each]
     assert all(program.refused is None for program in programs[:-1]) and not step._compiled.given_up
     assert len(programs) <= 6  # one for each piece of the schedule
+
+
+def test_a_scheduler_that_sets_a_tuple_and_a_log_of_its_numbers_are_a_program():
+    def trained_by(way):
+        w, logged = torch.ones(2, requires_grad=True), {"loss": [], "lr": []}
+        optimizer = torch.optim.AdamW([w], lr=0.1)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)
+
+        @way
+        def step(i, x):
+            optimizer.zero_grad()
+            loss = (w * x).square().sum() + i
+            loss.backward()
+            logged["loss"].append(loss.detach())
+            logged["lr"].append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+
+        betas = [step(i, torch.ones(2)) or optimizer.param_groups[0]["betas"] for i in range(12)]
+        return (torch.stack(logged["loss"]), w.detach()), (betas, logged["lr"]), step
+
+    expected, found = trained_by(lambda f: f), trained_by(torch.compile)
+    torch.testing.assert_close(found[0], expected[0])
+    assert found[1] == expected[1]
+    assert found[2]._compiled.recorded <= 3 and not found[2]._compiled.given_up
 
 
 def test_mathematics_is_as_it_was_after_an_error():

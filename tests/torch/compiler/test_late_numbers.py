@@ -1,13 +1,16 @@
 """Numbers that a compiled step reads from its tensors, which only the program knows: NOTE [Late numbers]."""
 
+import contextvars
 import decimal
 import functools
 import io
 import json
 import math
+import queue
 import statistics
 from collections import namedtuple
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -221,14 +224,30 @@ def key(kept, value):
     kept["a"] = {value: {value}}
 
 
+def opaque(kept, value):
+    kept["a"] = functools.partial(max, value, key=value), ValueError(value, [value]), np.array([value], object)
+    kept.setdefault("b", queue.SimpleQueue()).put((value,))
+    kept.setdefault("c", contextvars.ContextVar("c")).set(value)
+
+
 def classes_of(value):
     """A value's structure with the classes of its numbers, which ``type`` tells apart."""
-    if isinstance(value, dict):
-        return [(classes_of(k), classes_of(v)) for k, v in value.items()]
-    return [classes_of(x) for x in value] if isinstance(value, tuple | list | set | frozenset) else (type(value), value)
+    match value:
+        case dict():
+            return [(classes_of(k), classes_of(v)) for k, v in value.items()]
+        case tuple() | list() | set() | frozenset() | np.ndarray():
+            return [classes_of(x) for x in value]
+        case functools.partial() | ValueError():
+            return classes_of([*value.args, getattr(value, "keywords", None)])
+        case queue.SimpleQueue():
+            return classes_of([value.get() for _ in range(value.qsize())])
+        case contextvars.ContextVar():
+            return classes_of(value.get())
+        case _:
+            return type(value), value
 
 
-@pytest.mark.parametrize("keep", [nested, key])
+@pytest.mark.parametrize("keep", [nested, key, opaque])
 @pytest.mark.parametrize("late", [False, True])
 def test_no_symbolic_number_is_left_behind(keep, late):
     w, held = torch.ones(2), {"steps": 0.0}

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import math
 import operator
 
@@ -172,6 +173,32 @@ def test_a_step_over_indices_is_one_program_and_trains_as_uncompiled():
         assert torch.allclose(compiled(i, rate=1 / (i + 1)), wanted(i, rate=1 / (i + 1)))
     assert torch.allclose(model.weight, other.weight)
     assert compiled._compiled.recorded == 2  # the first makes the velocities
+
+
+def test_a_call_that_is_no_program_for_another_reason_leaves_the_number_an_input():
+    def losses(compile):
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.01, momentum=0.9)  # the first step makes the velocity
+
+        @compile
+        def step(i, x):
+            loss = (w * x).square().sum()
+            loss.backward()
+            if (i + 1) % 3 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+            if i % 10 == 7:
+                print(loss, file=log)
+            return loss.detach()
+
+        log = io.StringIO()
+        return [step(i, torch.ones(2)).item() for i in range(30)], log.getvalue(), step
+
+    compiled, log, step = losses(torch.compile)
+    uncompiled, log_uncompiled, _ = losses(lambda f: f)
+    np.testing.assert_allclose(compiled, uncompiled, rtol=1e-6)
+    assert len(log.splitlines()) == len(log_uncompiled.splitlines()) == 3
+    assert not step._compiled.given_up
 
 
 def test_what_ends_with_a_symbolic_number_is_not_kept():

@@ -387,6 +387,69 @@ def test_an_average_that_the_first_step_makes_is_state():
     np.testing.assert_array_equal(again.state()["self"]["average"], trainer.average.numpy())
 
 
+@pytest.mark.parametrize("place", ["attribute", "entry", "list", "variable", "argument"])
+def test_wherever_the_first_step_makes_it(place):
+    w, kept, variable = torch.ones(2), {}, None
+
+    class Holder:
+        state = None
+
+    holder = Holder()
+
+    def function(x):
+        nonlocal variable
+        match place:
+            case "attribute":
+                average, *_ = holder.state or (torch.zeros(2), w)
+                holder.state = average * 0.5 + x, w
+            case "entry":
+                kept["a"] = kept["a"] * 0.5 + x if "a" in kept else x + 0
+                average = kept["a"]
+            case "list":
+                holder.state = holder.state or [torch.zeros(2)]
+                average = holder.state[0].mul_(0.5).add_(x)
+            case "variable":
+                average = variable = x + 0 if variable is None else variable * 0.5 + x
+            case "argument":
+                average = variable = x if variable is None else variable * 0.5 + x
+        return average * w
+
+    pure, start = torch.pure(function)(torch.ones(2))
+    assert (holder.state, kept, variable) == (None, {}, None)
+    state, results = jax.lax.scan(pure, start, jnp.ones((3, 2)))
+    for _ in range(2):  # also after the live objects have lost it again
+        pure.load(start)
+        assert (holder.state, kept, variable) == (None, {}, None)
+        pure.load(state)
+    assert holder.state is None or len(holder.state) == 1 or holder.state[1] is w
+    fourth = pure(state, jnp.ones(2))[1]
+    np.testing.assert_array_equal(function(torch.ones(2)).numpy(), fourth)
+    pure.load(start)
+    np.testing.assert_array_equal([function(torch.ones(2)).numpy() for _ in range(3)], results)
+
+
+def test_a_list_that_each_call_makes_longer_is_no_state():
+    kept = []
+
+    def function(x):
+        kept.append(kept[-1] + x if kept else x + 0)
+        return kept[-1]
+
+    with pytest.raises(RuntimeError, match="does not know how to make it"):
+        torch.pure(function)(torch.ones(2))
+
+
+def test_a_view_of_an_argument_that_is_kept_is_an_error():
+    kept = {"last": torch.zeros(2)}
+
+    def function(x):
+        last, kept["last"] = kept["last"], x[:2]
+        return last
+
+    with pytest.raises(RuntimeError, match=r"kept\['last'\].* is a view of an argument"):
+        torch.pure(function)(torch.ones(3))
+
+
 def test_a_number_of_pythons_that_changes_is_an_error():
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.1)
@@ -406,9 +469,10 @@ class Counter:
     __slots__ = ("n",)
 
 
-@pytest.mark.parametrize("place", ["n", "_n", 0, "slot", "variable", "flag", "deque"])
+@pytest.mark.parametrize("place", ["n", "_n", 0, "slot", "variable", "flag", "deque", "tuple"])
 def test_wherever_it_is(place):
-    w, kept, slots, last = torch.ones(2), {"n": 0, "_n": 0.0, 0: [0], "flag": False}, Counter(), deque([0.0])
+    w, slots, last = torch.ones(2), Counter(), deque([0.0])
+    kept = {"n": 0, "_n": 0.0, 0: [0], "flag": False, "tuple": (0, "a")}
     slots.n, variable = 0, 0
 
     def function(x):
@@ -425,12 +489,15 @@ def test_wherever_it_is(place):
                 kept[0][0] += 1
             case "flag":
                 kept["flag"] = not kept["flag"]
+            case "tuple":
+                kept["tuple"] = kept["tuple"][0] + 1, "a"
             case _:
                 kept[place] += 1
 
     with pytest.raises(RuntimeError, match=r"changes .* a Python value that would be constant"):
         torch.pure(function)(torch.ones(2))
-    assert (kept, slots.n, variable, list(last)) == ({"n": 0, "_n": 0.0, 0: [0], "flag": False}, 0, 0, [0.0])
+    before = {"n": 0, "_n": 0.0, 0: [0], "flag": False, "tuple": (0, "a")}
+    assert (kept, slots.n, variable, list(last)) == (before, 0, 0, [0.0])
 
 
 @pytest.mark.parametrize("program", ["sharded.py", "distributed.py"])

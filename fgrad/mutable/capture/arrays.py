@@ -1,0 +1,35 @@
+"""NumPy arrays that a function can reach: what it reads of them would be constants, so their elements are guarded."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+
+@frozen
+class Elements:
+    """The elements of an array, with its shape and type."""
+
+    owner: np.ndarray
+
+    def values(self) -> Iterable[Any]:
+        """The elements that are objects."""
+        return self.owner.flat if self.owner.dtype == object else ()
+
+    def copy(self) -> np.ndarray:
+        return self.owner.copy()
+
+    def is_unchanged(self, before: np.ndarray) -> bool:
+        """Whether the array has the same bytes; objects are compared by identity."""
+        now = self.owner
+        if now.shape != before.shape or now.dtype != before.dtype:
+            return False
+        if now.dtype == object:
+            return all(x is y for x, y in zip(now.flat, before.flat, strict=True))
+        return now.tobytes() == before.tobytes()
+
+    def restore(self, before: np.ndarray) -> None:
+        """Put the elements back."""
+        if self.owner.shape == before.shape and self.owner.dtype == before.dtype:
+            self.owner[...] = before
