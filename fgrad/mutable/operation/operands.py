@@ -20,7 +20,7 @@ from fgrad.mutable.types.promotion import (
     result as promoted_result,
     tensor as promoted_tensor,
 )
-from fgrad.mutable.types.symbolic import SymbolicNumber, as_array, concrete
+from fgrad.mutable.types.symbolic import as_array, concrete
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant
 from fgrad.seam import ShapedArray, shown
@@ -85,8 +85,12 @@ def cast_into(value: Any, into: Written, common: Dtype | None) -> Any:
     return cast(value, into.dtype)
 
 
-def array_type_of(type: OperandType) -> ShapedArray:
-    return type.array if isinstance(type, TensorType) else NUMBER_TYPES[type].array  # type: ignore[index]
+def array_type_of(type: OperandType, derived: bool = True) -> ShapedArray:
+    """The type of an operand in graphs; a number without a derivative takes the type of whatever it meets."""
+    if isinstance(type, TensorType):
+        return type.array
+    array = NUMBER_TYPES[type].array  # type: ignore[index]
+    return array if derived else array.update(weak_type=True)
 
 
 def promoted(types: Sequence[OperandType]) -> Dtype:
@@ -111,15 +115,16 @@ def number(x: Any) -> Any:
     Raises:
       OverflowError: it is an integer that does not fit; see `with_unsigned`.
     """
-    if isinstance(x, SymbolicNumber):
+    kind = type(x)
+    if kind not in NUMBER_TYPES:  # a symbolic number
         return as_array(x, NUMBER_TYPES[x.__class__].dtype.numpy)
-    key = (x.__class__, x) if x else (x.__class__, repr(x))
+    key = (kind, x) if x or kind is not float else (kind, repr(x))
     array = _numbers.get(key)
     if array is None:
         if len(_numbers) >= NUMBERS_KEPT:
             _numbers.clear()
-        array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        if x == x and x.__class__ is not complex:  # equal complex numbers may differ in the signs of zeros
+        array = constant(np.asarray(x, NUMBER_TYPES[kind].dtype.numpy))
+        if x == x and kind is not complex:  # equal complex numbers may differ in the signs of zeros
             _numbers[key] = array
     return array
 
@@ -129,16 +134,31 @@ def counts_as_number(x: Tensor) -> bool:
     return not x._type.shape and not is_tracked(x)
 
 
+def number_of(function: str, name: str, x: Any) -> Any:
+    """The Python number that a user gives for a parameter, perhaps as one of NumPy's or in a tensor.
+
+    Raises:
+      TypeError: it is a tensor that does not count as a number.
+    """
+    if isinstance(x, Tensor):
+        if not counts_as_number(x):
+            raise TypeError(f"{function}(): argument '{name}' must be Number, not {type_name(x)}")
+        return x.item()  # type: ignore[attr-defined]
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def float_of(function: str, name: str, x: Any) -> float:
+    """The same for a parameter that PyTorch takes as a float."""
+    return x if x.__class__ is float else float(number_of(function, name, x))
+
+
 def numbers_in(function: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
     """The static parameters of a function, with their numbers in the place of tensors.
 
     Raises:
       TypeError: a tensor does not count as a number.
     """
-    for name, x in params.items():
-        if isinstance(x, Tensor) and not counts_as_number(x):
-            raise TypeError(f"{function}(): argument '{name}' must be Number, not {type_name(x)}")
-    return tuple([concrete(x.item()) if isinstance(x, Tensor) else x for x in params.values()])
+    return tuple([concrete(number_of(function, name, x)) if isinstance(x, Tensor) else x for name, x in params.items()])
 
 
 def with_unsigned(operands: Sequence[Any], dtype: Dtype) -> tuple[Any, ...]:

@@ -5,8 +5,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Unpack
 
+from attrs import evolve
+
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import plain
+from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace
@@ -37,9 +40,19 @@ def by_rank(name: str, parameter: str) -> Callable[..., str]:
     return lambda types, params: name.format(len(params[parameter]))
 
 
-def run_inplace(kernel: Callable[..., Any], input: Tensor, *params: Any) -> Tensor:
-    """Run an operation of one tensor in place, with its parameters in its own order."""
-    return apply_inplace(operation_of(kernel), (input,), params)
+def run_inplace(kernel: Callable[..., Any], *args: Any) -> Tensor:
+    """Run an operation in place of its first argument."""
+    return apply_inplace(operation_of(kernel), *kernel.split(args))  # type: ignore[attr-defined]
+
+
+def refusing(kernel: Callable[..., Any], problem: str) -> Operation:
+    """The operation of a kernel for settings with which PyTorch's backward raises an error."""
+    op = operation_of(kernel)
+
+    def refuse(*saved: Any, **static: Any) -> None:
+        raise RuntimeError(problem)
+
+    return evolve(op, gradients=evolve(op.gradients, refuse=refuse))
 
 
 def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
