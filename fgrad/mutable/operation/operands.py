@@ -134,7 +134,7 @@ def counts_as_number(x: Tensor) -> bool:
     return not x._type.shape and not is_tracked(x)
 
 
-def number_of(function: str, name: str, x: Any) -> Any:
+def number_of(function: str, name: str, x: Any, kind: str = "Number") -> Any:
     """The Python number that a user gives for a parameter, perhaps as one of NumPy's or in a tensor.
 
     Raises:
@@ -142,14 +142,14 @@ def number_of(function: str, name: str, x: Any) -> Any:
     """
     if isinstance(x, Tensor):
         if not counts_as_number(x):
-            raise TypeError(f"{function}(): argument '{name}' must be Number, not {type_name(x)}")
+            raise TypeError(f"{function}(): argument '{name}' must be {kind}, not {type_name(x)}")
         return x.item()  # type: ignore[attr-defined]
     return x.item() if isinstance(x, np.generic) else x
 
 
 def float_of(function: str, name: str, x: Any) -> float:
     """The same for a parameter that PyTorch takes as a float."""
-    return x if x.__class__ is float else float(number_of(function, name, x))
+    return x if x.__class__ is float else float(number_of(function, name, x, "float"))
 
 
 def numbers_in(function: str, params: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -127,6 +127,7 @@ def scaled_dot_product_attention(
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html>`_.
     """
     _check(query, key, value, attn_mask)
+    dropout_p = float_of("scaled_dot_product_attention", "dropout_p", dropout_p)
     scale = None if scale is None else float_of("scaled_dot_product_attention", "scale", scale)
     if attn_mask is not None and attn_mask.dtype is bool_:
         attn_mask = _additive(attn_mask, query)

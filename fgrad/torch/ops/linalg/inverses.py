@@ -26,6 +26,7 @@ from fgrad.torch.ops.linalg.matrices import (
     zero_pivot,
 )
 from fgrad.torch.ops.table.broadcasting import choose
+from fgrad.torch.ops.table.kernels import check_constant
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
 from fgrad.torch.ops.table.table import Array, Fixed, Float, composite
@@ -204,6 +205,7 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
                 f"torch.linalg.pinv: {name} tensor of complex type is not supported. Got "
                 f"{scalar_name(tolerance._type.dtype.numpy)}"
             )
+    check_constant("linalg_pinv", atol=atol, rtol=relative)
     if atol is None:
         atol = relative.new_zeros(())
     if relative is None:

@@ -29,7 +29,7 @@ def kernel(node: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callabl
     """Enter a function of arrays as an operation without a public name; ``settings`` as in ``operation``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
-        error_name = array_function.__name__.removeprefix("_")
+        error_name = array_function.__name__.removeprefix("_").removesuffix("_written")
         return operation(node, error_name=error_name, method=False, function=False, **settings)(array_function)
 
     return enter

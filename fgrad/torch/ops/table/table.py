@@ -164,7 +164,7 @@ def operation(
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
-        signature = Signature(called.replace(".", "_"), array_function, former=former)
+        signature = Signature((error_name or called).replace(".", "_"), array_function, former=former)
         op = Operation(
             error_name or called,
             _by_name(array_function, signature),
