@@ -103,20 +103,23 @@ def test_another_number_plans_nothing_anew(name: str, monkeypatch: pytest.Monkey
     assert planned == []
 
 
+@pytest.mark.parametrize("name", ["leaky_relu_", "elu_", "celu_"])
+def test_negative_slopes_in_place_are_refused_in_backward(name: str):
+    result = SETTINGS[name](ours, -0.5, ours.tensor(x, requires_grad=True))
+    with pytest.raises(RuntimeError, match="with a negative slope"):
+        result.sum().backward()
+
+
+#: not for numbers of 16 bits, or of such that cancel
+NOT_OF_HALVES = {"cdist", "pdist", "pinv", "lstsq", "multi_margin_loss", "group_norm", "native_group_norm"}
+
+
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_of_each_number_as_in_torch(name: str, dtype: str):
     theirs = pytest.importorskip("torch")
-    if dtype == "bfloat16" and name in (
-        "cdist",
-        "pdist",
-        "pinv",
-        "lstsq",
-        "multi_margin_loss",
-        "group_norm",
-        "native_group_norm",
-    ):
+    if dtype == "bfloat16" and name in NOT_OF_HALVES:
         return
 
     def run(torch: Any, number: Any) -> list[np.ndarray] | str:

@@ -9,7 +9,6 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.values.evaluation import concrete, constant
-from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.random.random import source_of
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
@@ -47,7 +46,7 @@ def _leaky_relu_written(input: Array, negative_slope: Number) -> Any:
     return _leaky_by_result(input, negative_slope)
 
 
-_WRITTEN_WITH_NEGATIVE_SLOPE = refusing(
+_with_negative_slope = refusing(
     _leaky_relu_written,
     "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused "
     "by calling in-place forward function with a negative slope, please call out-of-place version instead. File an "
@@ -79,7 +78,7 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place."""
     check_settings(input, negative_slope)
     if not negative_slope >= 0:
-        return apply_inplace(_WRITTEN_WITH_NEGATIVE_SLOPE, *_leaky_relu_written.split((input, negative_slope)))
+        return _with_negative_slope(input, negative_slope)
     return run_inplace(_leaky_relu_written, input, negative_slope)
 
 

@@ -9,7 +9,6 @@ from jax import lax, nn, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
 from fgrad.torch.ops.table.kernels import (
@@ -72,7 +71,7 @@ _REFUSING = {written: refusing(written, _NEGATIVE) for written in (_elu_written,
 
 def _written(kernel: Callable[..., Any], input: Any, alpha: Any, *scales: Any) -> Tensor:
     if not alpha >= 0:
-        return apply_inplace(_REFUSING[kernel], *kernel.split((input, alpha, *scales)))  # type: ignore[attr-defined]
+        return _REFUSING[kernel](input, alpha, *scales)
     return run_inplace(kernel, input, alpha, *scales)
 
 

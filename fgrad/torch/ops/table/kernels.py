@@ -9,7 +9,6 @@ from attrs import evolve
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import plain
-from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.write.inplace import apply_inplace
@@ -45,14 +44,15 @@ def run_inplace(kernel: Callable[..., Any], *args: Any) -> Tensor:
     return apply_inplace(operation_of(kernel), *kernel.split(args))  # type: ignore[attr-defined]
 
 
-def refusing(kernel: Callable[..., Any], problem: str) -> Operation:
-    """The operation of a kernel for settings with which PyTorch's backward raises an error."""
+def refusing(kernel: Callable[..., Any], problem: str) -> Callable[..., Tensor]:
+    """``run_inplace`` of an operation with settings for which PyTorch's backward raises an error."""
     op = operation_of(kernel)
 
     def refuse(*saved: Any, **static: Any) -> None:
         raise RuntimeError(problem)
 
-    return evolve(op, gradients=evolve(op.gradients, refuse=refuse))
+    op = evolve(op, gradients=evolve(op.gradients, refuse=refuse))
+    return lambda *args: apply_inplace(op, *kernel.split(args))  # type: ignore[attr-defined]
 
 
 def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
