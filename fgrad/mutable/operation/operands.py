@@ -4,6 +4,7 @@ For operands of given types an operation is a function of arrays, which a plan r
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from fgrad.seam import ShapedArray, shown
 #: types of operands: a tensor type, the type of a Python number, or None for an operand left out
 OperandType = TensorType | type | None
 
-#: how many Python numbers are kept as arrays
+#: how many Python numbers of a class are kept as arrays
 NUMBERS_KEPT = 4096
 
 
@@ -106,7 +107,8 @@ def _promotion_operand(type: OperandType) -> Promoted:
     return promoted_number(type(0))  # type: ignore[misc]
 
 
-_numbers: dict[Any, Any] = {}
+#: by class and value, zeros by how they are written
+_numbers: dict[type, dict[Any, Any]] = {kind: {} for kind in NUMBER_TYPES}
 
 
 def number(x: Any) -> Any:
@@ -116,17 +118,26 @@ def number(x: Any) -> Any:
       OverflowError: it is an integer that does not fit; see `with_unsigned`.
     """
     kind = type(x)
-    if kind not in NUMBER_TYPES:  # a symbolic number
+    known = _numbers.get(kind)
+    if known is None:  # a symbolic number
         return as_array(x, NUMBER_TYPES[x.__class__].dtype.numpy)
-    key = (kind, x) if x or kind is not float else (kind, repr(x))
-    array = _numbers.get(key)
+    key = x if x or kind is not float else repr(x)
+    array = known.get(key)
     if array is None:
-        if len(_numbers) >= NUMBERS_KEPT:
-            _numbers.clear()
+        if len(known) >= NUMBERS_KEPT:
+            known.clear()
         array = constant(np.asarray(x, NUMBER_TYPES[kind].dtype.numpy))
         if x == x and kind is not complex:  # equal complex numbers may differ in the signs of zeros
-            _numbers[key] = array
+            known[key] = array
     return array
+
+
+def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
+    """``itemgetter`` for a sequence of elements, whatever their number."""
+    first = indices[0] if indices else 0
+    if list(indices) == list(range(first, first + len(indices))):
+        return itemgetter(slice(first, first + len(indices)))
+    return itemgetter(*indices)
 
 
 def counts_as_number(x: Tensor) -> bool:

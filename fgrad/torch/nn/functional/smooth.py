@@ -228,18 +228,18 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
 @single
 def _softplus(input: Array, beta: Number, threshold: Number, special: bool) -> Any:
     check_floating("softplus_cpu", input)
-    rule = _softplus_by_one if special else _softplus_by
-    return rule(input, threshold) if special else rule(input, threshold, beta)
+    return _softplus_by_one(input, threshold) if special else _softplus_by(input, threshold, beta)
 
 
-def _softplus_of(x: Any, threshold: Any, beta: Any = 1) -> Any:
-    scaled = x * beta
+def _softplus_of(x: Any, threshold: Any, beta: Any = None) -> Any:
+    scaled = x if beta is None else x * beta
     straight = scaled > threshold
-    return choose(straight, x, jnp.log1p(jnp.exp(choose(straight, 0, scaled))) / beta)
+    bent = jnp.log1p(jnp.exp(choose(straight, 0, scaled)))
+    return choose(straight, x, bent if beta is None else bent / beta)
 
 
-def _softplus_slope(x: Any, threshold: Any, beta: Any = 1) -> Any:
-    scaled = x * beta
+def _softplus_slope(x: Any, threshold: Any, beta: Any = None) -> Any:
+    scaled = x if beta is None else x * beta
     straight = scaled > threshold
     power = jnp.exp(choose(straight, 0, scaled))
     return choose(straight, 1, power / (power + 1))

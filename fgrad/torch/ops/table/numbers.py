@@ -84,12 +84,11 @@ def check_settings(input: Any, *numbers: Any) -> None:
 
     Operands of other types are refused by the operation.
     """
-    if isinstance(input, Tensor) and input._type.dtype.is_floating_point:
-        for number in numbers:
-            if number.__class__ in _REAL and -_HELD <= number <= _HELD:
-                continue
-            if not isinstance(number, Tensor):
-                check_computed(number, input)
+    for number in numbers:
+        if number.__class__ in _REAL and -_HELD <= number <= _HELD:
+            continue
+        if isinstance(input, Tensor) and input._type.dtype.is_floating_point and not isinstance(number, Tensor):
+            check_computed(number, input)
 
 
 @cache

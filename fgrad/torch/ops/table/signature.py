@@ -16,7 +16,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.context.warning import first_time, warn
-from fgrad.mutable.operation.operands import counts_as_number
+from fgrad.mutable.operation.operands import counts_as_number, getter
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.mutable.types.size import Size
@@ -98,14 +98,6 @@ class Binding:
     params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     values: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     whole: bool
-
-
-def _getter(indices: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """``itemgetter`` for a tuple of elements, whatever their number."""
-    first = indices[0] if indices else 0
-    if list(indices) == list(range(first, first + len(indices))):
-        return operator.itemgetter(slice(first, first + len(indices)))
-    return operator.itemgetter(*indices)
 
 
 _EMPTY = inspect.Parameter.empty
@@ -259,7 +251,7 @@ class Signature:
         omitted = [i for i in range(len(self.names)) if i not in passed]
         source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
         parts = self.operands, self.statics, range(len(source))
-        operands_of, params_of, values_of = [_getter([source[i] for i in part]) for part in parts]
+        operands_of, params_of, values_of = [getter([source[i] for i in part]) for part in parts]
         defaults = tuple([bound[i] for i in omitted])
         whole = len(passed) == len(self.names) and source == self.operands
         binding = Binding(defaults, operands_of, params_of, values_of, whole)
