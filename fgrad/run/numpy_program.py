@@ -11,6 +11,11 @@ or for all of them where XLA splits the work, and again at each matrix product t
 on 128 examples is small.  NumPy may also run larger graphs while they are new: XLA takes longer to compile one than
 NumPy to run it dozens of times.
 
+NOTE [Numbers are prepared once]
+The mutable layer passes a Python number as an array without axes, whose type is weak; equal numbers are one array.  A
+program first converts it to the type of the elements, which takes NumPy as long as adding two small arrays.  So what
+depends on such numbers alone is kept, and computed again only for others.
+
 NOTE [Memory from the heap]
 The C library gets the memory of a large array from the system and returns it at once, so each operation pays for page
 faults: an eighth of the time of a denoiser's training step.  It stops doing so for sizes up to that of the largest
@@ -113,6 +118,14 @@ def _touched(graph: Graph) -> list[int]:
     return counts
 
 
+@frozen
+class Prepared:
+    """The lines that depend on numbers alone, and these inputs: see NOTE [Numbers are prepared once]."""
+
+    numbers: Sequence[int]
+    lines: Sequence[Line]
+
+
 class _Writer:
     """Builds a program: a line for each node that is not constant."""
 
@@ -208,17 +221,31 @@ class _Writer:
                 lines[number] = evolve(product, values=line.values, compute=self.transposed[source])
         return list(lines.values())
 
+    def _prepared(self, lines: list[Line]) -> "tuple[Prepared, list[Line]]":
+        """The lines that depend on numbers alone, with these, and the others."""
+        numbers = [i for i, t in enumerate(self.graph.in_types) if t.weak_type and not t.shape]
+        settled = {*numbers, *self.known}
+        first: list[Line] = []
+        others: list[Line] = []
+        for line in lines if numbers else ():
+            if settled.issuperset(line.operands) and all(math.prod(self.shapes[i]) == 1 for i in line.values):
+                settled.update(line.values)
+                first.append(line)
+            else:
+                others.append(line)
+        return Prepared(numbers, first), others if numbers else lines
+
     def program(self) -> NumpyProgram:
         graph = self.graph
         outputs = [self.equal.get(i, i) for i in graph.outputs]
         full = {i: graph.types[i].shape for i in outputs if self.shapes[i] != graph.types[i].shape}
-        lines = self._with_products_transposed(outputs)
+        prepared, lines = self._prepared(self._with_products_transposed(outputs))
         if len(lines) > 1 and any(line.elementwise_shape or isinstance(line.compute, np.ufunc) for line in lines):
             lines = in_blocks(lines, self.shapes, outputs)
         large: set[int] = set()
         if self.largest >= FREED_SIZE:
             large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
-        run = _function(lines, self.known, len(graph.in_types), outputs, full, large)
+        run = _function(lines, prepared, self.known, len(graph.in_types), outputs, full, large)
         return NumpyProgram(run, self.excess, self.largest, None if full else _single(lines, graph, outputs))
 
 
@@ -354,8 +381,18 @@ def _last_uses(lines: Sequence[Line], outputs: Sequence[int], values: Collection
     return ends
 
 
+def _call(line: Line, scope: dict[str, Any]) -> str:
+    """The source of a line, whose computation is entered in the scope."""
+    name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
+    scope[name] = line.compute
+    results = ", ".join([f"v{i}" for i in line.values])
+    out = [] if line.buffer is None else [f"out=v{line.buffer}"]
+    return f"    {results} = {name}({', '.join([*[f'v{i}' for i in line.operands], *out])})"
+
+
 def _function(
     lines: Sequence[Line],
+    prepared: Prepared,
     known: Mapping[int, np.ndarray],
     inputs: int,
     outputs: Sequence[int],
@@ -372,12 +409,19 @@ def _function(
     text = ["def run(values):"]
     if inputs:
         text.append(f"    {', '.join(f'v{i}' for i in range(inputs))}, = values")
+    if prepared.lines:
+        numbers = [f"v{i}" for i in prepared.numbers]
+        results = [f"v{i}" for line in prepared.lines for i in line.values]
+        body = [*[_call(line, scope) for line in prepared.lines], *[f"    {v} = asarray({v})" for v in results]]
+        returned = f"    return {', '.join([*numbers, *results])}"
+        scope["prepare"] = function_of([f"def run({', '.join(numbers)}):", *body, returned], scope, "NumPy program")
+        scope["kept"] = [(None,) * len(numbers)]
+        text.append("    prepared = kept[0]")
+        text.append(f"    if {' or '.join([f'prepared[{k}] is not {v}' for k, v in enumerate(numbers)])}:")
+        text.append(f"        prepared = kept[0] = prepare({', '.join(numbers)})")
+        text.append(f"    {', '.join([*numbers, *results])} = prepared")
     for at, line in enumerate(lines):
-        name = f"{line.primitive.replace('-', '_')}_{line.values[0]}"
-        scope[name] = line.compute
-        results = ", ".join([f"v{i}" for i in line.values])
-        out = [] if line.buffer is None else [f"out=v{line.buffer}"]
-        text.append(f"    {results} = {name}({', '.join([*[f'v{i}' for i in line.operands], *out])})")
+        text.append(_call(line, scope))
         if at in freed:
             text.append(f"    del {', '.join([f'v{i}' for i in freed[at]])}")
     # inputs and constants are returned as they are

@@ -194,6 +194,21 @@ def test_functions_of_many_numbers_are_nearly_exact(name: str):
     assert np.all(np.abs(computed - exact) <= BY_SIZE[name] * np.spacing(np.abs(exact).astype("float32")))
 
 
+def test_what_depends_on_numbers_alone_is_computed_once_for_equal_ones():
+    types = [ShapedArray((3,), np.dtype("float32")), ShapedArray((), np.dtype("float32"), weak_type=True)]
+    graph = stage_closed(lambda x, n: [x * (jnp.exp(n) + 1)], types)
+    program = numpy_program(graph)
+    assert program is not None
+    x, number = np.ones(3, "float32"), np.asarray(2, "float32")
+    expected = np.full(3, np.exp(2) + 1, "float32")
+    for run in (number, number, np.asarray(1, "float32"), number):
+        (result,) = program.run([x, run])
+        np.testing.assert_allclose(result, expected if run is number else np.exp(1) + 1, rtol=1e-6)
+    # the mutable layer never writes to the array of a number; here it shows that the first result is kept
+    number[...] = 5
+    np.testing.assert_allclose(program.run([x, number])[0], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", BY_SIZE)
 def test_functions_of_many_numbers_have_the_same_ends(name: str):
     ends = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e38, -1e38, 1e-38, -1, 5, -5, 90, -90], "float32")

@@ -4,6 +4,7 @@ For operands of given types an operation is a function of arrays, which a plan r
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fgrad.mutable.types.promotion import (
     result as promoted_result,
     tensor as promoted_tensor,
 )
-from fgrad.mutable.types.symbolic import SymbolicNumber, as_array, concrete
+from fgrad.mutable.types.symbolic import as_array, concrete
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant
 from fgrad.seam import ShapedArray, shown
@@ -28,7 +29,7 @@ from fgrad.seam import ShapedArray, shown
 #: types of operands: a tensor type, the type of a Python number, or None for an operand left out
 OperandType = TensorType | type | None
 
-#: how many Python numbers are kept as arrays
+#: how many Python numbers of a class are kept as arrays
 NUMBERS_KEPT = 4096
 
 
@@ -85,8 +86,12 @@ def cast_into(value: Any, into: Written, common: Dtype | None) -> Any:
     return cast(value, into.dtype)
 
 
-def array_type_of(type: OperandType) -> ShapedArray:
-    return type.array if isinstance(type, TensorType) else NUMBER_TYPES[type].array  # type: ignore[index]
+def array_type_of(type: OperandType, derived: bool = True) -> ShapedArray:
+    """The type of an operand in graphs; a number without a derivative takes the type of whatever it meets."""
+    if isinstance(type, TensorType):
+        return type.array
+    array = NUMBER_TYPES[type].array  # type: ignore[index]
+    return array if derived else array.update(weak_type=True)
 
 
 def promoted(types: Sequence[OperandType]) -> Dtype:
@@ -102,7 +107,8 @@ def _promotion_operand(type: OperandType) -> Promoted:
     return promoted_number(type(0))  # type: ignore[misc]
 
 
-_numbers: dict[Any, Any] = {}
+#: by class and value, zeros by how they are written
+_numbers: dict[type, dict[Any, Any]] = {kind: {} for kind in NUMBER_TYPES}
 
 
 def number(x: Any) -> Any:
@@ -111,22 +117,50 @@ def number(x: Any) -> Any:
     Raises:
       OverflowError: it is an integer that does not fit; see `with_unsigned`.
     """
-    if isinstance(x, SymbolicNumber):
+    kind = type(x)
+    known = _numbers.get(kind)
+    if known is None:  # a symbolic number
         return as_array(x, NUMBER_TYPES[x.__class__].dtype.numpy)
-    key = (x.__class__, x) if x else (x.__class__, repr(x))
-    array = _numbers.get(key)
+    key = x if x or kind is not float else repr(x)
+    array = known.get(key)
     if array is None:
-        if len(_numbers) >= NUMBERS_KEPT:
-            _numbers.clear()
-        array = constant(np.asarray(x, NUMBER_TYPES[x.__class__].dtype.numpy))
-        if x == x and x.__class__ is not complex:  # equal complex numbers may differ in the signs of zeros
-            _numbers[key] = array
+        if len(known) >= NUMBERS_KEPT:
+            known.clear()
+        array = constant(np.asarray(x, NUMBER_TYPES[kind].dtype.numpy))
+        if x == x and kind is not complex:  # equal complex numbers may differ in the signs of zeros
+            known[key] = array
     return array
+
+
+def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
+    """``itemgetter`` for a sequence of elements, whatever their number."""
+    first = indices[0] if indices else 0
+    if list(indices) == list(range(first, first + len(indices))):
+        return itemgetter(slice(first, first + len(indices)))
+    return itemgetter(*indices)
 
 
 def counts_as_number(x: Tensor) -> bool:
     """Whether PyTorch takes a tensor in the place of a number: it has no axes, and no gradient has to reach it."""
     return not x._type.shape and not is_tracked(x)
+
+
+def number_of(function: str, name: str, x: Any, kind: str = "Number") -> Any:
+    """The Python number that a user gives for a parameter, perhaps as one of NumPy's or in a tensor.
+
+    Raises:
+      TypeError: it is a tensor that does not count as a number.
+    """
+    if isinstance(x, Tensor):
+        if not counts_as_number(x):
+            raise TypeError(f"{function}(): argument '{name}' must be {kind}, not {type_name(x)}")
+        return x.item()  # type: ignore[attr-defined]
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def float_of(function: str, name: str, x: Any) -> float:
+    """The same for a parameter that PyTorch takes as a float."""
+    return x if x.__class__ is float else float(number_of(function, name, x, "float"))
 
 
 def numbers_in(function: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -135,10 +169,7 @@ def numbers_in(function: str, params: Mapping[str, Any]) -> tuple[Any, ...]:
     Raises:
       TypeError: a tensor does not count as a number.
     """
-    for name, x in params.items():
-        if isinstance(x, Tensor) and not counts_as_number(x):
-            raise TypeError(f"{function}(): argument '{name}' must be Number, not {type_name(x)}")
-    return tuple([concrete(x.item()) if isinstance(x, Tensor) else x for x in params.values()])
+    return tuple([concrete(number_of(function, name, x)) if isinstance(x, Tensor) else x for name, x in params.items()])
 
 
 def with_unsigned(operands: Sequence[Any], dtype: Dtype) -> tuple[Any, ...]:

@@ -69,7 +69,7 @@ from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
-from fgrad.seam import Graph, Places, RawSource, ShapedArray, checks_each_primitive, replacement, simplify, visible
+from fgrad.seam import Graph, Places, RawSource, checks_each_primitive, replacement, simplify, visible
 
 #: how many operands the plans of an operation may have in total: growing sequences need ever new plans
 OPERANDS_KEPT = 1 << 17
@@ -272,9 +272,10 @@ class Planned(Plan):
 
     def _recorded(self, sizes: Sequence[Any]) -> tuple[Graph, bool]:
         """The graph for other sizes, or symbols, and whether the function returns one result."""
-        function, pattern, types = self.function, self.pattern, [array_type_of(self.types[i]) for i in self.present]
+        function, pattern, fixed = self.function, self.pattern, self.operation.nondiff_operands
+        types = [array_type_of(self.types[i], i not in fixed) for i in self.present]
         if pattern is not None and sizes is not pattern.sizes:
-            types = [ShapedArray(pattern.shape(t.shape, sizes), t.dtype) for t in types]
+            types = [t.update(shape=pattern.shape(t.shape, sizes)) for t in types]
             into = function.into
             function = evolve(function, into=into and evolve(into, shape=pattern.shape(into.shape, sizes)))
         return planned_graph(function, types, self.operation.name), function.single

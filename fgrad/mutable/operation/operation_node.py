@@ -20,7 +20,7 @@ from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import View
 from fgrad.mutable.operation.gradient_layouts import saved_reads
-from fgrad.mutable.operation.operands import number
+from fgrad.mutable.operation.operands import getter, number
 from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
@@ -313,6 +313,8 @@ class Recording:
     pullback: Pullback
     #: the operands that the node saves, with their names
     saved: tuple[tuple[int, str], ...]
+    #: from the operands to those that are Python numbers
+    numbers: Callable[[Sequence[Any]], Sequence[Any]]
     #: the ``__init__`` of the class, with bytecode of its own
     initialize: Callable[..., None]
 
@@ -321,7 +323,7 @@ class Recording:
         """The recording of a plan if the operands at these positions require grad."""
         node_class, pullback = _decided(plan, frozenset(tracked))
         saved = tuple([plan.named_operands[at] for at in pullback.inputs])
-        return Recording(node_class, pullback, saved, _initializer(node_class))
+        return Recording(node_class, pullback, saved, getter(plan.numbers), _initializer(node_class))
 
 
 def _decided(plan: Planned, tracked: frozenset[int]) -> tuple[type[OperationNode], Pullback]:
@@ -399,7 +401,7 @@ def node_of(
     node = new(recording.node_class)
     recording.initialize(node, plan, pullback, edges, saved, source)
     if plan.numbers:
-        node.numbers = tuple(map(operands.__getitem__, plan.numbers))
+        node.numbers = tuple(recording.numbers(operands))
     if origin:
         node.origins = tuple([x._origin for x in operands if isinstance(x, Tensor) and x._origin is not None])
     return node

@@ -16,7 +16,6 @@ from fgrad.torch.optim.update import Decay, Numbers, State, Update, UpdateOptimi
 class _OrthogonalMomentum(Update):
     nesterov: bool = True
     coefficients: tuple[float, ...] = ()
-    eps: float = 1e-7
     iterations: int = 5
     match_adamw: bool = False
 
@@ -29,16 +28,16 @@ class _OrthogonalMomentum(Update):
         direction = moving_average(velocity, grad, n, "momentum") if self.nesterov else velocity
         rows, columns = param.shape
         ratio = 0.2 * math.sqrt(max(rows, columns)) if self.match_adamw else math.sqrt(max(1, rows / columns))
-        return param - n["lr"] * ratio * self.orthogonal(direction), {"momentum_buffer": velocity}
+        return param - n["lr"] * ratio * self.orthogonal(direction, n["eps"]), {"momentum_buffer": velocity}
 
-    def orthogonal(self, matrix: Tensor) -> Tensor:
+    def orthogonal(self, matrix: Tensor, eps: Any) -> Tensor:
         """An orthogonal matrix near the given one, by Newton-Schulz iterations in bfloat16."""
         a, b, c = self.coefficients
         tall = matrix.shape[0] > matrix.shape[1]
         x = matrix.bfloat16()
         if tall:
             x = x.T
-        x = x / ops.clamp(x.norm(), min=self.eps)
+        x = x / ops.clamp(x.norm(), min=eps)
         for _ in range(self.iterations):
             gram = x @ x.T
             x = ops.addmm(x, ops.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
@@ -76,7 +75,7 @@ class Muon(UpdateOptimizer):
 
     _rule = _OrthogonalMomentum
     _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
-    _inputs = ("lr",)
+    _inputs = ("lr", "eps")
     _factors = ("momentum",)
     later_options: ClassVar[dict[str, Any]] = {}
 
@@ -123,7 +122,6 @@ class Muon(UpdateOptimizer):
             decay=Decay.DECOUPLED,
             nesterov=group["nesterov"],
             coefficients=tuple(group["ns_coefficients"]),
-            eps=group["eps"],
             iterations=group["ns_steps"],
             match_adamw=group["adjust_lr_fn"] == "match_rms_adamw",
         )

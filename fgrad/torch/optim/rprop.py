@@ -13,20 +13,14 @@ from fgrad.torch.optim.update import Numbers, State, Update, UpdateOptimizer, sc
 class _SignAgreement(Update):
     twice = ("step_size",)
 
-    # no schedule changes these, so they may be constants of the program
-    shrink: float = 0.5
-    grow: float = 1.2
-    smallest: float = 1e-6
-    largest: float = 50
-
     @property
     def states(self) -> tuple[str, ...]:
         return ("step", "prev", "step_size")
 
     def rule(self, param: Tensor, grad: Tensor, state: State, n: Numbers) -> tuple[Tensor, State]:
         agreement = ops.sign(grad * state["prev"])
-        factor = ops.where(agreement > 0, self.grow, ops.where(agreement < 0, self.shrink, agreement + 1))
-        size = ops.clamp(state["step_size"] * factor, self.smallest, self.largest)
+        factor = ops.where(agreement > 0, n["grow"], ops.where(agreement < 0, n["shrink"], agreement + 1))
+        size = ops.clamp(state["step_size"] * factor, n["smallest"], n["largest"])
         # where the sign has changed, this step stands still and the next one compares with nothing
         kept = ops.where(agreement < 0, 0.0, grad)
         return param - ops.sign(kept) * size, {"step": state["step"] + 1, "prev": kept, "step_size": size}
@@ -90,6 +84,9 @@ class Rprop(UpdateOptimizer):
         }
 
     def _update(self, group: Group) -> Update:
+        return _SignAgreement(maximize=group["maximize"])
+
+    def _numbers(self, group: Group) -> dict[str, float | Tensor]:
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
-        return _SignAgreement(maximize=group["maximize"], shrink=shrink, grow=grow, smallest=smallest, largest=largest)
+        return {"shrink": shrink, "grow": grow, "smallest": float(smallest), "largest": float(largest)}

@@ -167,6 +167,9 @@ OF_A_NUMBER = {
     "std": lambda t, x, n: x.std(correction=n - 1),
     "histc": lambda t, x, n: t.histc(x, 3, -n, n),
     "normal_": lambda t, x, n: x.normal_(0, n * 0),
+    "arange": lambda t, x, n: t.arange(0, 4, n),
+    "fill_diagonal_": lambda t, x, n: t.ones(2, 2).fill_diagonal_(n),
+    "attention": lambda t, x, n: t.nn.functional.scaled_dot_product_attention(*[x.view(1, 3, 1)] * 3, scale=n),
     "uniform_": lambda t, x, n: x.uniform_(n, n),
 }
 

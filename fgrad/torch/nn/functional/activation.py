@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
-from jax import lax
+from jax import lax, numpy as jnp
 
-from fgrad.api.rules import define_rule
+from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.types.dtypes import bool_, from_numpy
 from fgrad.mutable.types.limits import finfo
 from fgrad.torch import ops
-from fgrad.torch.ops.table.broadcasting import choose
+from fgrad.torch.ops.table.broadcasting import choose, derivative
 from fgrad.torch.ops.table.dispatch import CLOSED, IN_FUNCTIONAL, OF_NN, OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import FOUND
-from fgrad.torch.ops.table.table import Array, operation_of, writes_out
+from fgrad.torch.ops.table.table import Array, Number, operation_of, writes_out
 
 
 @functional
@@ -62,24 +62,27 @@ threshold_: Callable[..., Any] = functional(ops.threshold_, dispatch=OF_TORCH)
 
 
 @kernel("HardtanhBackward0", strides=elementwise, backward_node="HardtanhBackwardBackward0", always_saved=("self",))
-def _hardtanh(input: Array, min_val: float, max_val: float) -> Any:
+def _hardtanh(input: Array, min_val: Number, max_val: Number) -> Any:
     if input.dtype == np.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if input.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
-    if input.dtype.kind == "u" and (min_val < 0 or max_val < 0):
+    return _strictly_within(input, *[cast(bound, from_numpy(input.dtype)) for bound in (min_val, max_val)])
+
+
+@derivative(lambda ct, out, x, low, high: (choose((x <= low) | (x >= high), 0, ct), None, None))
+def _strictly_within(x: Any, low: Any, high: Any) -> Any:
+    return lax.min(lax.max(x, low), high)
+
+
+def _check_limits(input: Any, *limits: Any) -> None:
+    dtype = input._type.dtype
+    if dtype is bool_ or dtype.is_complex:
+        return  # refused by the operation
+    if not (dtype.is_floating_point or dtype.is_signed) and min(limits) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    for bound in (min_val, max_val):
-        check_number(bound, from_numpy(input.dtype))
-    low, high = input.dtype.type(min_val), input.dtype.type(max_val)
-
-    def within(x: Any) -> Any:
-        return lax.min(lax.max(x, lax.full_like(x, low)), lax.full_like(x, high))
-
-    def vjp(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        return (lax.select((x <= low) | (x >= high), lax.full_like(ct, 0), ct),)
-
-    return define_rule(within, vjp=vjp)(input)
+    for limit in limits:
+        check_number(limit, dtype)
 
 
 @functional
@@ -92,14 +95,14 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    if inplace:
-        return run_inplace(_hardtanh, input, min_val, max_val)
-    return _hardtanh(input, min_val, max_val)
+    _check_limits(input, min_val, max_val)
+    return run_inplace(_hardtanh, input, min_val, max_val) if inplace else _hardtanh(input, min_val, max_val)
 
 
 @functional(dispatch=OF_NN)
 def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place."""
+    _check_limits(input, min_val, max_val)
     return run_inplace(_hardtanh, input, min_val, max_val)
 
 
@@ -142,10 +145,9 @@ def hardswish(input: Any, inplace: bool = False) -> Tensor:
 
 
 @kernel("SoftshrinkBackward0", strides=elementwise, backward_node="SoftshrinkBackwardBackward0", always_saved=("self",))
-def _softshrink(input: Array, lambd: float) -> Any:
+def _softshrink(input: Array, lambd: Number) -> Any:
     check_floating("softshrink_check", input)
-    within = (input >= -lambd) & (input <= lambd)
-    return choose(within, 0, choose(input > lambd, input - lambd, input + lambd))
+    return choose(jnp.abs(input) <= lambd, 0, choose(input > lambd, input - lambd, input + lambd))
 
 
 @functional(dispatch=OF_NN)

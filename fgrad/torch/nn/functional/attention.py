@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import bool_, float32, is_half
@@ -18,7 +19,7 @@ from fgrad.torch.ops.reductions.softmax import safe_weights
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
-from fgrad.torch.ops.table.table import Array, Fixed, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, Float, operation_of
 from fgrad.torch.random.scalars import cpp_name
 
 
@@ -37,12 +38,13 @@ _BATCH = ((0, 1), (0, 1))
 
 @kernel(
     "ScaledDotProductFlashAttentionForCpuBackward0", strides=_flash_strides, outputs=("output",),
-    saved=("query", "key", "value", "attn_mask"), always_saved=("query", "key", "value", "attn_mask", "output"),
+    saved=("query", "key", "value", "attn_mask", "scale"),
+    always_saved=("query", "key", "value", "attn_mask", "output"),
 )  # fmt: skip
 @single
 def _scaled_dot_product_flash_attention_for_cpu(
-    query: Array, key: Array, value: Array, attn_mask: Fixed = None, *, dropout_p: float, is_causal: bool,
-    scale: float | None,
+    query: Array, key: Array, value: Array, attn_mask: Fixed = None, *, scale: Float = None,
+    dropout_p: float, is_causal: bool,
 ) -> Any:  # fmt: skip
     if query.shape[1] != key.shape[1]:
         key, value = (jnp.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
@@ -125,10 +127,12 @@ def scaled_dot_product_attention(
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html>`_.
     """
     _check(query, key, value, attn_mask)
+    dropout_p = float_of("scaled_dot_product_attention", "dropout_p", dropout_p)
+    scale = None if scale is None else float_of("scaled_dot_product_attention", "scale", scale)
     if attn_mask is not None and attn_mask.dtype is bool_:
         attn_mask = _additive(attn_mask, query)
     if kernels["flash"] and _is_flash(query, key, value, attn_mask, dropout_p, enable_gqa):
-        return apply(_FLASH, (query, key, value, attn_mask), (0.0, bool(is_causal), scale))
+        return apply(_FLASH, (query, key, value, attn_mask, scale), (0.0, bool(is_causal)))
     if not kernels["math"]:
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the "

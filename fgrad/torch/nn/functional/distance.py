@@ -7,24 +7,25 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch import ops
 from fgrad.torch.ops.elementwise.arithmetic import shifted_by
-from fgrad.torch.ops.reductions.norms import largest_difference, normed, vector_norm
+from fgrad.torch.ops.reductions.norms import formula_of, is_count, largest_difference, normed, vector_norm
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_wide, functional, kernel, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Float, Number, composite
 
 
-@kernel("NormBackward1", always_saved=("self", "result"))
-def _norm(input: Array, p: float, dim: int, keepdim: bool) -> Any:
+@kernel("NormBackward1", always_saved=("self", "result"), undefined=is_count)
+def _norm(input: Array, p: Number, dim: int, keepdim: bool, special: Any) -> Any:
     """The norm along an axis, as PyTorch's own functions record it."""
     if not input.ndim:
-        return jnp.abs(input) if p else (input != 0).astype(input.dtype)
-    return normed(input, p, (dim,), keepdim)
+        return jnp.abs(input) if special != 0 else (input != 0).astype(input.dtype)
+    return normed(input, p, special, (dim,), keepdim)
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -37,7 +38,8 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pairwise_distance.html>`_.
     """
     axis = max(x1.dim(), x2.dim()) - 1
-    return _norm(shifted_by(x1 - x2, eps), p, axis, keepdim)
+    p = float_of("pairwise_distance", "p", p)
+    return _norm(shifted_by(x1 - x2, float_of("pairwise_distance", "eps", eps)), p, axis, keepdim, formula_of(p))
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -56,6 +58,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     common = ops.result_type(x1, x2)
     if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
+    eps = float_of("cosine_similarity", "eps", eps)
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     x1, x2 = (
         ops.broadcast_tensors(x1.to(common), x2.to(common)) if x1.shape != x2.shape else (x1.to(common), x2.to(common))
     )
@@ -67,7 +72,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 
 @kernel("PdistBackward0", backward_node="PdistBackwardBackward0", always_saved=("self", "result"))
-def _pdist(input: Array, p: float) -> Any:
+def _pdist(input: Array, p: Float, special: Any) -> Any:
     if not from_numpy(input.dtype).is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
     count, width = input.shape
@@ -75,13 +80,15 @@ def _pdist(input: Array, p: float) -> Any:
     if not width or count < 2:
         return jnp.zeros(len(first), input.dtype)
     check_wide("pdist", input)
-    if p == math.inf:
+    if special == math.inf:
         return largest_difference(input[first] - input[second])
     gaps = jnp.abs(input[first] - input[second])
-    if p == 0:
+    if special == 0:
         return jnp.sum((gaps != 0).astype(input.dtype), 1)
-    if p == 1:
+    if special == 1:
         return jnp.sum(gaps, 1)
+    if special == 2:
+        p = 2.0
     moved = jnp.any(gaps != 0, 1, keepdims=True)
     powers = choose(gaps != 0, choose(gaps != 0, gaps, 1) ** p, 0).sum(1, keepdims=True)
     return choose(moved, choose(moved, powers, 1) ** (1 / p), 0)[:, 0]
@@ -97,6 +104,7 @@ def pdist(input: Any, p: float = 2) -> Tensor:
     """
     if input.dim() != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
-    if p < 0:
+    p = float_of("pdist", "p", p)
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    return _pdist(input, float(p))
+    return _pdist(input, p, formula_of(p))

@@ -9,6 +9,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import expect_within
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import (
@@ -22,14 +23,14 @@ from fgrad.mutable.types.dtypes import (
 )
 from fgrad.mutable.types.type_names import tensor_type_name
 from fgrad.mutable.values.evaluation import concrete, elements, is_abstract
-from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import ops
 from fgrad.torch.ops.indexing.coordinates import read, scattered
+from fgrad.torch.ops.reductions.norms import formula_of, power_norm
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
-from fgrad.torch.ops.table.kernels import functional, kernel, takes
+from fgrad.torch.ops.table.kernels import functional, kernel, run_inplace, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, Float, composite, operation_of
 
 _INDEX_TYPES = (int64, int32)
 _SPARSE = (
@@ -109,9 +110,9 @@ def _torch_embedding(
 
 
 @kernel("EmbeddingRenormBackward0")
-def _embedding_renorm(self: Array, indices: Fixed, max_norm: float, norm_type: float) -> Any:
+def _embedding_renorm(self: Array, indices: Fixed, max_norm: Float, norm_type: Float, special: Any) -> Any:
     used = _frequencies(indices, self.shape[0]) > 0
-    norms = jnp.linalg.norm(self, norm_type, axis=1)
+    norms = power_norm(self, norm_type, special, (1,), False)
     scale = choose(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
     return self * scale[:, None].astype(self.dtype)
 
@@ -123,6 +124,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     Source: `torch.nn.functional.embedding
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
     """
+    norm_type = float_of("embedding_renorm_", "norm_type", norm_type)
     size = input._type.shape[0]
     values = elements(indices._value())
     if values is None:
@@ -132,7 +134,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
             raise IndexError(
                 f"select(): index {i} out of range for tensor of size {list(input._type.shape)} at dimension 0"
             )
-    return apply_inplace(operation_of(_embedding_renorm), (input, indices), (float(max_norm), float(norm_type)))
+    return run_inplace(_embedding_renorm, input, indices, max_norm, norm_type, formula_of(norm_type))
 
 
 def _renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:

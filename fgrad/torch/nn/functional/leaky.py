@@ -1,29 +1,31 @@
 """Activations with another slope for negative numbers: ``leaky_relu``, ``prelu``, ``rrelu``."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fgrad.api.rules import define_rule
-from fgrad.mutable.context.modes import is_grad_enabled
 from fgrad.mutable.operation.output_strides import elementwise
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
-from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.values.evaluation import concrete, constant
-from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch.ops.random.random import source_of
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
-from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, run_inplace, single, takes
-from fgrad.torch.ops.table.numbers import check_number
+from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, refusing, run_inplace, single, takes
+from fgrad.torch.ops.table.numbers import check_settings
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, Number, composite
 
 
 def _leaky(input: Any, slope: Any) -> Any:
     check_floating("leaky_relu_cpu", input)
-    check_number(slope, from_numpy(input.dtype))
     return choose(input > 0, input, input * slope)
+
+
+_leaky_by_input = define_rule(_leaky, vjp=lambda ct, out, x, slope: (ct * choose(x > 0, 1, slope), None))
+#: as an in-place call overwrites the input
+_leaky_by_result = define_rule(_leaky, vjp=lambda ct, out, x, slope: (ct * choose(out > 0, 1, slope), None))
 
 
 @kernel(
@@ -34,16 +36,27 @@ def _leaky(input: Any, slope: Any) -> Any:
     gradient_saved_first=True,
 )
 @single
-def _leaky_relu(input: Array, negative_slope: float) -> Any:
-    return _leaky(input, negative_slope)
+def _leaky_relu(input: Array, negative_slope: Number) -> Any:
+    return _leaky_by_input(input, negative_slope)
 
 
 @kernel("LeakyReluBackward1", strides=elementwise, backward_node="LeakyReluBackwardBackward0", always_saved=("result",))
 @single
-def _leaky_relu_written(input: Array, negative_slope: float) -> Any:
-    return define_rule(
-        lambda x: _leaky(x, negative_slope), vjp=lambda ct, out, x: (choose(out > 0, ct, ct * negative_slope),)
-    )(input)
+def _leaky_relu_written(input: Array, negative_slope: Number) -> Any:
+    return _leaky_by_result(input, negative_slope)
+
+
+_with_negative_slope = refusing(
+    _leaky_relu_written,
+    "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused "
+    "by calling in-place forward function with a negative slope, please call out-of-place version instead. File an "
+    "issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation "
+    "with negative slope",
+)
+
+
+def _middle(lower: Any, upper: Any) -> Any:
+    return (lower * 1.0 + upper) / 2  # a boolean counts as a number
 
 
 @functional
@@ -54,19 +67,18 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     Source: `torch.nn.functional.leaky_relu
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html>`_.
     """
-    return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
+    if inplace:
+        return leaky_relu_(input, negative_slope)
+    check_settings(input, negative_slope)
+    return _leaky_relu(input, negative_slope)
 
 
 @functional(dispatch=OF_NN)
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place."""
-    if negative_slope < 0 and is_tracked(input) and is_grad_enabled():
-        raise RuntimeError(
-            "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This "
-            "is caused by calling in-place forward function with a negative slope, please call out-of-place version "
-            "instead. File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place "
-            "leakRelu backward calculation with negative slope"
-        )
+    check_settings(input, negative_slope)
+    if not negative_slope >= 0:
+        return _with_negative_slope(input, negative_slope)
     return run_inplace(_leaky_relu_written, input, negative_slope)
 
 
@@ -77,28 +89,25 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Tensor:
     always_saved=("self", "noise"),
 )
 @single
-def _rrelu_with_noise(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
+def _rrelu_with_noise(input: Array, noise: Fixed, lower: Number, upper: Number, training: bool) -> Any:
     if training:
         return input * noise
-    return _leaky(input, (lower + upper) / 2)
+    return _leaky_by_input(input, _middle(lower, upper))
 
 
 @kernel("RreluWithNoiseBackward1", strides=elementwise, always_saved=("result", "noise"))
 @single
-def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: float, upper: float, training: bool) -> Any:
-    slope = (lower + upper) / 2
-    return (
-        input * noise
-        if training
-        else define_rule(lambda x: _leaky(x, slope), vjp=lambda ct, out, x: (choose(out > 0, ct, ct * slope),))(input)
-    )
+def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: Number, upper: Number, training: bool) -> Any:
+    return input * noise if training else _leaky_by_result(input, _middle(lower, upper))
 
 
 def _noise(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
     """The random slopes of ``rrelu``: drawn for the elements that are not positive, one for the others."""
-    if lower > upper:
+    if not lower <= upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     check_floating("leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu", input._value())
+    if not training:
+        check_settings(input, (lower + upper) / 2)
     values = concrete(input._value())
     noise = np.zeros(values.shape, values.dtype)
     if training:
@@ -114,6 +123,9 @@ def _rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
     """The elements, the negative ones times random slopes, or outside training the mean slope."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     return _rrelu_with_noise(input, _noise(input, lower, upper, training, generator), lower, upper, training)
 
 
@@ -124,7 +136,7 @@ def rrelu_(
 ) -> Tensor:
     """``rrelu`` in place."""
     noise = _noise(input, lower, upper, training, generator)
-    return apply_inplace(operation_of(_rrelu_with_noise_written), (input, noise), (lower, upper, training))
+    return run_inplace(_rrelu_with_noise_written, input, noise, lower, upper, training)
 
 
 @functional

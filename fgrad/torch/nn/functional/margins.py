@@ -7,6 +7,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from fgrad.mutable.operation.capture import expect_within
+from fgrad.mutable.operation.operands import float_of, number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -19,8 +20,9 @@ from fgrad.torch.nn.functional.smooth import logsigmoid
 from fgrad.torch.ops.elementwise.arithmetic import NEGATED_BOOL, shifted_by
 from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.kernels import check_constant, check_wide, functional, kernel, single, takes
+from fgrad.torch.ops.table.numbers import check_settings
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Fixed, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
 #: in the root of the norms, so that the derivative of the cosine is finite
 _COSINE_EPS = 1e-12
@@ -32,7 +34,10 @@ _COSINE_EPS = 1e-12
 @composite(method=False, name="margin_ranking_loss", autocast="fp32", out=NOT_TAKEN)
 def _margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.margin_ranking_loss`` with the reduction as a number."""
-    return reduced_tensor(shifted_by(-target * (input1 - input2), margin).clamp_min(0), reduction)
+    return reduced_tensor(
+        shifted_by(-target * (input1 - input2), float_of("margin_ranking_loss", "margin", margin)).clamp_min(0),
+        reduction,
+    )
 
 
 @functional(autocast="fp32")
@@ -54,7 +59,9 @@ def margin_ranking_loss(
 def _hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = NONE) -> Tensor:
     """``torch.nn.functional.hinge_embedding_loss`` with the reduction as a number."""
     zeros = ops.zeros_like(input)
-    dissimilar = ops.where(target != 1, (margin - input).clamp_min(0), zeros)
+    dissimilar = ops.where(
+        target != 1, (float_of("hinge_embedding_loss", "margin", margin) - input).clamp_min(0), zeros
+    )
     similar = ops.where(target != -1, input, zeros)
     return reduced_tensor(dissimilar + similar, reduction)
 
@@ -85,7 +92,9 @@ def _cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float 
     cosine = products / (squares[0] * squares[1]).sqrt()
     zeros = ops.zeros_like(cosine)
     similar = ops.where(target == 1, 1 - cosine, zeros)
-    dissimilar = ops.where(target == -1, (cosine - margin).clamp_min(0), zeros)
+    dissimilar = ops.where(
+        target == -1, (cosine - float_of("cosine_embedding_loss", "margin", margin)).clamp_min(0), zeros
+    )
     return reduced_tensor(similar + dissimilar, reduction)
 
 
@@ -140,7 +149,7 @@ def _check_matrix(input: Any) -> None:
 
 @kernel("MultiMarginLossBackward0", backward_node=NOT_IMPLEMENTED, always_saved=("self", "target", "weight"))
 def _multi_margin_loss(
-    input: Array, target: Fixed, weight: Fixed = None, *, p: int, margin: float, reduction: int
+    input: Array, target: Fixed, weight: Fixed = None, *, margin: Number, p: int, reduction: int
 ) -> Any:
     _check_matrix(input)
     matrix = input if input.ndim == 2 else input.reshape(1, -1)
@@ -180,6 +189,8 @@ def multi_margin_loss(
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     check_constant("multi_margin_loss", weight=weight)
+    margin = number_of("multi_margin_loss", "margin", margin)
+    check_settings(input, margin)
     classes = elements(target._value())
     if classes is None:
         expect_within(target, 0, input.size(-1) if input.dim() else 1)
@@ -188,7 +199,7 @@ def multi_margin_loss(
         fits = fits and input.size(-1) > 0 and (weight is None or weight.size(0) == input.size(-1))
         if fits and classes.size and not (classes.min() >= 0 and classes.max() < input.size(-1)):
             raise RuntimeError("target out of range")
-    return apply(operation_of(_multi_margin_loss), (input, target, weight), (p, margin, enum))
+    return apply(operation_of(_multi_margin_loss), (input, target, weight, margin), (p, enum))
 
 
 @kernel("MultilabelMarginLossBackward0", backward_node=NOT_IMPLEMENTED, always_saved=("self", "target"))

@@ -13,7 +13,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.torch.ops.table.broadcasting import number_like
 
 
-def normalised(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: float) -> tuple[Any, Any, Any]:
+def normalised(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: Any) -> tuple[Any, Any, Any]:
     """The elements less their mean over some axes, divided by their standard deviation, times a weight, plus a bias.
 
     ``eps`` is added to the variance.  Weight and bias lie along the axes ``along``, and may be None.  The derivative is
@@ -28,12 +28,12 @@ def normalised(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: flo
         return _of_one_weight(x, weight, bias, axes, along, eps)
     others = [axis for axis in range(x.ndim) if axis not in along]
 
-    def forward(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def forward(x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, Any, Any]:
         centred, mean, variance = _centred(x, axes)
         unit = lax.mul(centred, spread(_scale(variance, eps), x))
         return affine(unit, weight, bias, along), mean, variance
 
-    def vjp(cts: Any, outs: Any, x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def vjp(cts: Any, outs: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
         ct, (centred, _, variance) = cts[0], _centred(x, axes)
         scale = _scale(variance, eps)
         unit = lax.mul(centred, spread(scale, x))
@@ -44,12 +44,13 @@ def normalised(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: flo
             lax.mul(lax.sub(within, along_unit), spread(scale, x)),
             None if weight is None else lax.reshape(lax.reduce_sum(lax.mul(ct, unit), others), weight.shape),
             None if bias is None else lax.reshape(lax.reduce_sum(ct, others), bias.shape),
+            None,
         )
 
-    return define_rule(forward, vjp=vjp)(x, weight, bias)
+    return define_rule(forward, vjp=vjp)(x, weight, bias, eps)
 
 
-def _of_one_weight(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: float) -> tuple[Any, Any, Any]:
+def _of_one_weight(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps: Any) -> tuple[Any, Any, Any]:
     """``normalised`` where each mean has one weight and one bias: they and the scale are one factor, as in PyTorch."""
     shape = [1 if axis in axes else n for axis, n in enumerate(x.shape)]
     count = math.prod([x.shape[axis] for axis in axes])
@@ -57,12 +58,12 @@ def _of_one_weight(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps:
     def factor(scale: Any, weight: Any) -> Any:
         return scale if weight is None else lax.mul(scale, lax.reshape(weight, shape))
 
-    def forward(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def forward(x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, Any, Any]:
         centred, mean, variance = _centred(x, axes)
         scaled = lax.mul(centred, spread(factor(_scale(variance, eps), weight), x))
         return affine(scaled, None, bias, along), mean, variance
 
-    def vjp(cts: Any, outs: Any, x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def vjp(cts: Any, outs: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
         ct, (centred, _, variance) = cts[0], _centred(x, axes)
         scale = _scale(variance, eps)
         total, product = _sum(ct, axes), _sum(lax.mul(ct, centred), axes)
@@ -73,9 +74,10 @@ def _of_one_weight(x: Any, weight: Any, bias: Any, axes: Ints, along: Ints, eps:
             lax.sub(moved, spread(lax.div(lax.mul(slope, total), size), x)),
             None if weight is None else lax.reshape(lax.mul(scale, product), weight.shape),
             None if bias is None else lax.reshape(total, bias.shape),
+            None,
         )
 
-    return define_rule(forward, vjp=vjp)(x, weight, bias)
+    return define_rule(forward, vjp=vjp)(x, weight, bias, eps)
 
 
 def _centred(x: Any, axes: Ints) -> tuple[Any, Any, Any]:
@@ -85,9 +87,9 @@ def _centred(x: Any, axes: Ints) -> tuple[Any, Any, Any]:
     return centred, mean, _mean(lax.square(centred), axes)
 
 
-def _scale(variance: Any, eps: float) -> Any:
+def _scale(variance: Any, eps: Any) -> Any:
     """Reciprocal standard deviations."""
-    return lax.rsqrt(lax.add(variance, lax.full_like(variance, eps)))
+    return lax.rsqrt(lax.add(variance, number_like(eps, variance)))
 
 
 def _sum(x: Any, axes: Ints) -> Any:

@@ -8,7 +8,7 @@ from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.convolution import run_convolution
 from fgrad.torch.ops.table.kernels import kernel
-from fgrad.torch.ops.table.table import Array, Fixed, composite
+from fgrad.torch.ops.table.table import Array, Fixed, Float, composite
 
 
 @composite(method=False)
@@ -35,8 +35,8 @@ def convolution(
     return run_convolution(input, weight, bias, *sizes, transposed, each(output_padding), groups)
 
 
-@kernel("NativeDropoutBackward0", saved=("input", "result1"))
-def _native_dropout(input: Array, mask: Fixed, *, scale: float) -> Any:
+@kernel("NativeDropoutBackward0", saved=("input", "result1", "scale"))
+def _native_dropout(input: Array, mask: Fixed, *, scale: Float) -> Any:
     return input * mask.astype(input.dtype) * scale
 
 

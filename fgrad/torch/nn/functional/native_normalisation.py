@@ -6,12 +6,13 @@ from typing import Any
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import no_grad
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.formats import channels_last
 from fgrad.torch.nn.functional.normalisation import _batch_norm, _torch_group_norm, layer_norm
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Float, composite
 
 
 def _statistics(input: Tensor, axes: Any, eps: float) -> tuple[Tensor, Tensor]:
@@ -36,7 +37,7 @@ def native_layer_norm(
 
 
 @overload("native_group_norm", "NativeGroupNormBackward0", outputs=("mean", "rstd"), in_float32=True)
-def _group_statistics(input: Array, shape: Any, eps: float) -> Any:
+def _group_statistics(input: Array, eps: Float, shape: Any) -> Any:
     groups = lax.reshape(input, shape)
     return jnp.mean(groups, -1), lax.rsqrt(jnp.var(groups, -1) + eps)
 
@@ -62,7 +63,9 @@ def native_group_norm(
     if input.numel() != N * C * HxW:
         raise RuntimeError(_UNEXPECTED.format("X.numel() == N * C * HxW"))
     output = _torch_group_norm(input, group, weight, bias, eps)
-    return output, *apply(_group_statistics.operation, (input,), ((N, group, C // group * HxW), eps))
+    return output, *apply(
+        _group_statistics.operation, (input, float_of("native_group_norm", "eps", eps)), ((N, group, C // group * HxW),)
+    )
 
 
 @composite(method=False)

@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.cut import without_history
@@ -23,7 +24,7 @@ from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.table.broadcasting import number_like
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Fixed, Float, Number, composite, operation_of
 from fgrad.torch.ops.views.padding import pad
 
 # -- batches ---------------------------------------------------------------------------------------------------------
@@ -53,12 +54,12 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
 
 @kernel(
     "NativeBatchNormBackward0", strides=spatial, outputs=(), backward_node="NativeBatchNormBackwardBackward0",
-    saved=("input", "weight", "bias", "running_mean", "running_var"),
+    saved=("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps"),
     always_saved=("input", "weight", "running_mean", "running_var"),
 )  # fmt: skip
 def _native_batch_norm(
     input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None,
-    momentum: Number = None, *, training: bool, eps: float,
+    momentum: Number = None, *, eps: Float, training: bool,
 ) -> Any:  # fmt: skip
     of_channels = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check_batch_norm(input, of_channels, training)
@@ -88,7 +89,7 @@ def _moved(running: Any, new: Any, momentum: Any) -> Any:
     return lax.convert_element_type(moved, running.dtype)
 
 
-def _with_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _with_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
     shape = (1, -1) + (1,) * (x.ndim - 2)
     factor = lax.rsqrt(var.reshape(shape) + eps)
     factor = factor if weight is None else factor * weight.reshape(shape)
@@ -114,10 +115,11 @@ def _batch_norm(
         output = output if weight is None else output * weight.select(0, 0)
         return output if bias is None else output + bias.select(0, 0)
     check_constant("native_batch_norm", running_mean=running_mean, running_var=running_var)
-    operands, params = (input, weight, bias, running_mean, running_var), (bool(training), float(eps))
+    operands, params = (input, weight, bias, running_mean, running_var), (bool(training),)
+    eps = float_of("batch_norm", "eps", eps)
     if not training or running_mean is None:
-        return apply(_BATCH_NORM, (*operands, None), params)
-    output, mean, var = apply(_BATCH_NORM, (*operands, float(momentum)), params)
+        return apply(_BATCH_NORM, (*operands, None, eps), params)
+    output, mean, var = apply(_BATCH_NORM, (*operands, float_of("batch_norm", "momentum", momentum), eps), params)
     if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
         raise RuntimeError(_SHARED_STATISTICS)
     # like PyTorch's kernel, this does not bump the version counter
@@ -246,10 +248,10 @@ def _check_mixed(kernel: str, input: Any, *parameters: Any) -> None:
 
 @kernel(
     "NativeLayerNormBackward0", outputs=(), backward_node="NativeLayerNormBackwardBackward0",
-    saved=("input", "weight", "bias"), always_saved=("input", "weight", "bias"),
+    saved=("input", "weight", "bias", "eps"), always_saved=("input", "weight", "bias"),
 )  # fmt: skip
 def _native_layer_norm(
-    input: Array, weight: Array = None, bias: Array = None, *, normalized_shape: Ints, eps: float
+    input: Array, weight: Array = None, bias: Array = None, *, eps: Float, normalized_shape: Ints
 ) -> Any:
     _check_shapes(input, weight, bias, normalized_shape, "*, ")
     _check_mixed("LayerNormKernelImpl", input, weight, bias)
@@ -276,7 +278,11 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     Source: `torch.nn.functional.layer_norm
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html>`_.
     """
-    return apply(_LAYER_NORM, (input, weight, bias), (_shape(normalized_shape, "layer_norm"), eps))
+    return apply(
+        _LAYER_NORM,
+        (input, weight, bias, float_of("layer_norm", "eps", eps)),
+        (_shape(normalized_shape, "layer_norm"),),
+    )
 
 
 @composite(method=False, name="layer_norm", out=NOT_TAKEN)
@@ -289,10 +295,10 @@ def _torch_layer_norm(
 
 
 @kernel(
-    "NativeGroupNormBackward0", strides=spatial, outputs=(), saved=("input", "weight", "bias"),
+    "NativeGroupNormBackward0", strides=spatial, outputs=(), saved=("input", "weight", "bias", "eps"),
     always_saved=("input", "weight"),
 )  # fmt: skip
-def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *, group: int, eps: float) -> Any:
+def _native_group_norm(input: Array, weight: Array = None, bias: Array = None, *, eps: Float, group: int) -> Any:
     shape = list(input.shape)
     if shape[1] % group:
         raise RuntimeError(
@@ -324,7 +330,7 @@ def _torch_group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
 ) -> Tensor:
     """The input normalised for each group of channels."""
-    return apply(_GROUP_NORM, (input, weight, bias), (num_groups, float(eps)))
+    return apply(_GROUP_NORM, (input, weight, bias, float_of("group_norm", "eps", eps)), (num_groups,))
 
 
 @functional

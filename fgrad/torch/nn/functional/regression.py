@@ -1,18 +1,20 @@
 """Losses of real targets: squared, absolute and robust distances, and likelihoods of counts and normal variables."""
 
 import math
+from functools import partial
 from typing import Any
 
 from jax import numpy as jnp
 
+from fgrad.api.rules import define_rule
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.reduction import current, number, reduced, reduced_tensor
-from fgrad.torch.ops.table.broadcasting import choose, common
+from fgrad.torch.ops.table.broadcasting import choose, common, without_factor
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Float, composite
 
 
 def _broadcast(input: Any, target: Any) -> tuple[Tensor, Tensor]:
@@ -93,12 +95,12 @@ def l1_loss(
 
 @kernel(
     "SmoothL1LossBackward0",
-    promote=common,
+    promote=without_factor,
     always_saved=("self", "target"),
     backward_node="SmoothL1LossBackwardBackward0",
 )
 @single
-def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: float) -> Any:
+def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: Float) -> Any:
     check_floating("smooth_l1_cpu", input)
     gap = input - target
     size = jnp.abs(gap)
@@ -119,7 +121,7 @@ def smooth_l1_loss(
     reduction = current(reduction, size_average, reduce)
     if beta == 0.0:
         return reduced_tensor((one - other).abs(), number(reduction))
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return _smooth_l1_loss(one, other, number(reduction), beta)
 
@@ -128,11 +130,19 @@ def smooth_l1_loss(
     "HuberLossBackward0", promote=_of_input, always_saved=("self", "target"), backward_node="HuberLossBackwardBackward0"
 )
 @single
-def _huber_loss(input: Array, target: Array, reduction: int, delta: float) -> Any:
+def _huber_loss(input: Array, target: Array, reduction: int, delta: Float) -> Any:
     check_floating("huber_cpu", input)
-    gap = input - target
+    return reduced(_huber(input - target, delta), reduction)
+
+
+def _huber_pullback(ct: Any, out: Any, gap: Any, delta: Any) -> tuple[Any, None]:
+    return ct * choose(gap <= -delta, -delta, choose(gap >= delta, delta, gap)), None
+
+
+@partial(define_rule, vjp=_huber_pullback)
+def _huber(gap: Any, delta: Any) -> Any:
     size = jnp.abs(gap)
-    return reduced(choose(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta)), reduction)
+    return choose(size < delta, 0.5 * gap * gap, delta * (size - 0.5 * delta))
 
 
 @functional(autocast="fp32")
@@ -146,7 +156,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if weight is not None:
         _check_weight(input, weight)
         return _weighted(input, weight, huber_loss(one, other, "none", delta), reduction, False)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return _huber_loss(one, other, number(reduction), delta)
 

@@ -1,6 +1,7 @@
 """Smooth activations: the ``elu`` family, ``gelu``, ``silu``, ``softplus`` and their kin."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from jax import lax, nn, numpy as jnp
@@ -8,7 +9,6 @@ from jax import lax, nn, numpy as jnp
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH, Dispatch
 from fgrad.torch.ops.table.kernels import (
@@ -16,71 +16,90 @@ from fgrad.torch.ops.table.kernels import (
     check_real_gradient,
     functional,
     kernel,
+    refusing,
     run_inplace,
     single,
     takes,
 )
-from fgrad.torch.ops.table.numbers import check_number
+from fgrad.torch.ops.table.numbers import check_settings
 from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
-from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.table.table import Array, Number, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def _exponential(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+def _exponential(input: Any, alpha: Any, scale: float, input_scale: Any) -> Any:
     check_floating("elu_cpu", input)
-    for number in (alpha, scale, input_scale):
-        check_number(number, from_numpy(input.dtype))
-    negative = input <= 0
+    negative = input < 0
     below = jnp.expm1(choose(negative, input, 0) * input_scale) * (alpha * scale)
     return choose(negative, below, input * scale)
 
 
 @kernel("EluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
-def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
-    return _by_input(input, alpha, scale, input_scale)
+def _elu(input: Array, alpha: Number, scale: float, input_scale: float) -> Any:
+    return _by_input(scale, lambda alpha: input_scale)(input, alpha)
 
 
 @kernel("CeluBackward0", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("self",))
 @single
-def _celu(input: Array, alpha: float) -> Any:
-    return _by_input(input, alpha, 1.0, 1.0 / alpha)
+def _celu(input: Array, alpha: Number) -> Any:
+    return _by_input(1.0, _inverse)(input, alpha)
 
 
 @kernel("EluBackward1", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("result",))
 @single
-def _elu_written(input: Array, alpha: float, scale: float, input_scale: float) -> Any:
-    return _by_result(input, alpha, scale, input_scale)
+def _elu_written(input: Array, alpha: Number, scale: float, input_scale: float) -> Any:
+    return _by_result(scale, lambda alpha: input_scale)(input, alpha)
 
 
 @kernel("CeluBackward1", strides=elementwise, backward_node="EluBackwardBackward0", always_saved=("result",))
 @single
-def _celu_written(input: Array, alpha: float) -> Any:
-    return _by_result(input, alpha, 1.0, 1.0 / alpha)
+def _celu_written(input: Array, alpha: Number) -> Any:
+    return _by_result(1.0, _inverse)(input, alpha)
 
 
-def _by_input(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+_NEGATIVE = (
+    "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by "
+    "calling in-place forward function with a negative slope, please call out-of-place version instead."
+)
+#: by kernel, the same for negative slopes
+_REFUSING = {written: refusing(written, _NEGATIVE) for written in (_elu_written, _celu_written)}
+
+
+def _written(kernel: Callable[..., Any], input: Any, alpha: Any, *scales: Any) -> Tensor:
+    if not alpha >= 0:
+        return _REFUSING[kernel](input, alpha, *scales)
+    return run_inplace(kernel, input, alpha, *scales)
+
+
+def _inverse(alpha: Any) -> Any:
+    return 1.0 / alpha
+
+
+def _by_input(scale: float, input_scale: Callable[[Any], Any]) -> Callable[..., Any]:
     """``_exponential`` with a derivative that reads the input: one by the result is rounded to 0 far below 0."""
 
-    def vjp(ct: Any, out: Any, x: Any) -> Any:
-        negative = x <= 0
+    def vjp(ct: Any, out: Any, x: Any, alpha: Any) -> Any:
+        negative, inner = x <= 0, input_scale(alpha)
         # at 0 the second derivative is 0, as in PyTorch
-        below = jnp.exp(choose(x < 0, x, 0) * input_scale) * (alpha * scale * input_scale)
-        return (ct * choose(negative, below, scale),)
+        below = jnp.exp(choose(x < 0, x, 0) * inner) * (alpha * scale * inner)
+        return ct * choose(negative, below, scale), None
 
-    return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
+    return define_rule(lambda x, alpha: _exponential(x, alpha, scale, input_scale(alpha)), vjp=vjp)
 
 
-def _by_result(input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+def _by_result(scale: float, input_scale: Callable[[Any], Any]) -> Callable[..., Any]:
     """``_exponential`` with a derivative that reads only the result, as an in-place call overwrites the input."""
 
-    def vjp(ct: Any, out: Any, x: Any) -> Any:
-        return (choose(out <= 0, ct * input_scale * (out + alpha * scale), ct * scale),)
+    def vjp(ct: Any, out: Any, x: Any, alpha: Any) -> Any:
+        # at 0 the second derivative is 0, as in PyTorch
+        below = ct * input_scale(alpha) * (choose(out < 0, out, 0) + alpha * scale)
+        return choose(out <= 0, below, ct * scale), None
 
-    return define_rule(lambda x: _exponential(x, alpha, scale, input_scale), vjp=vjp)(input)
+    return define_rule(lambda x, alpha: _exponential(x, alpha, scale, input_scale(alpha)), vjp=vjp)
 
 
 @functional
@@ -90,14 +109,18 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Source: `torch.nn.functional.elu <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html>`_.
     """
-    return elu_(input, alpha) if inplace else _elu(input, alpha, 1, 1)
+    if inplace:
+        return elu_(input, alpha)
+    check_settings(input, alpha)
+    return _elu(input, alpha, 1, 1)
 
 
 @functional(dispatch=OF_NN)
 @takes("elu_(input)")
 def elu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
-    return run_inplace(_elu_written, input, alpha, 1, 1)
+    check_settings(input, alpha)
+    return _written(_elu_written, input, alpha, 1, 1)
 
 
 @composite(method=False, name="selu")
@@ -120,11 +143,16 @@ def selu(input: Any, inplace: bool = False) -> Tensor:
     return selu_(input) if inplace else _selu(input)
 
 
+def _check_celu(input: Any, alpha: float) -> None:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    check_settings(input, alpha, 1.0 / alpha)
+
+
 @composite(method=False, name="celu")
 def _celu_of(input: Any, alpha: float = 1.0) -> Tensor:
     """The elements, the negative ones as ``alpha * (exp(x / alpha) - 1)``."""
-    if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    _check_celu(input, alpha)
     return _celu(input, alpha)
 
 
@@ -132,9 +160,8 @@ def _celu_of(input: Any, alpha: float = 1.0) -> Tensor:
 @functional(dispatch=OF_TORCH)
 def celu_(input: Any, alpha: float = 1.0) -> Tensor:
     """``celu`` in place."""
-    if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return run_inplace(_celu_written, input, alpha)
+    _check_celu(input, alpha)
+    return _written(_celu_written, input, alpha)
 
 
 @functional
@@ -199,13 +226,32 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
 
 @kernel("SoftplusBackward0", strides=elementwise, backward_node="SoftplusBackwardBackward0", always_saved=("self",))
 @single
-def _softplus(input: Array, beta: float, threshold: float) -> Any:
+def _softplus(input: Array, beta: Number, threshold: Number, special: bool) -> Any:
     check_floating("softplus_cpu", input)
-    for number in (beta, threshold):
-        check_number(number, from_numpy(input.dtype))
-    scaled = input * beta
+    return _softplus_by_one(input, threshold) if special else _softplus_by(input, threshold, beta)
+
+
+def _softplus_of(x: Any, threshold: Any, beta: Any = None) -> Any:
+    scaled = x if beta is None else x * beta
     straight = scaled > threshold
-    return choose(straight, input, jnp.log1p(jnp.exp(choose(straight, 0, scaled))) / beta)
+    bent = jnp.log1p(jnp.exp(choose(straight, 0, scaled)))
+    return choose(straight, x, bent if beta is None else bent / beta)
+
+
+def _softplus_slope(x: Any, threshold: Any, beta: Any = None) -> Any:
+    scaled = x if beta is None else x * beta
+    straight = scaled > threshold
+    power = jnp.exp(choose(straight, 0, scaled))
+    return choose(straight, 1, power / (power + 1))
+
+
+_softplus_by = define_rule(
+    _softplus_of, vjp=lambda ct, out, x, threshold, beta: (ct * _softplus_slope(x, threshold, beta), None, None)
+)
+_softplus_by_one = define_rule(
+    lambda x, threshold: _softplus_of(x, threshold),
+    vjp=lambda ct, out, x, threshold: (ct * _softplus_slope(x, threshold), None),
+)
 
 
 @functional(dispatch=OF_NN)
@@ -213,7 +259,8 @@ def _softplus(input: Array, beta: float, threshold: float) -> Any:
 @takes("softplus(input)")
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
-    return _softplus(input, beta, threshold)
+    check_settings(input, beta, threshold)
+    return _softplus(input, beta, threshold, beta == 1)
 
 
 @kernel("LogSigmoidBackward0", backward_node="LogSigmoidBackwardBackward0", always_saved=("self",))

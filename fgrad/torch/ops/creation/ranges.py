@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operands import number_of
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype, get_default_dtype
@@ -107,7 +108,9 @@ def _range_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, 
         if not isinstance(x, int | float | np.number | Tensor):
             name = "end" if len(bounds) == 1 else ("start", "end", "step")[i]
             raise TypeError(f"arange(): argument '{name}' (position {i + 1}) must be Number, not {type_name(x)}")
-    numbers = [x.item() if isinstance(x, Tensor | np.number) else x for x in bounds]
+    names = ("end",) if len(bounds) == 1 else ("start", "end", "step")
+    numbers = [number_of("arange", name, x) for name, x in zip(names, bounds, strict=False)]
+    named = {name: number_of("arange", name, x) for name, x in named.items()}
     start, end, step = 0, named.get("end"), named.get("step", 1)
     if len(numbers) == 1:
         start, end = (numbers[0], end) if "end" in named else (start, numbers[0])

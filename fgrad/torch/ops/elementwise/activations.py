@@ -6,20 +6,18 @@ from jax import numpy as jnp
 
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import FOUND
-from fgrad.torch.ops.table.table import Array, composite, operation_of, writes_out
+from fgrad.torch.ops.table.table import Array, Number, composite, operation_of, writes_out
 
 
 @kernel("HardshrinkBackward0", strides=elementwise, backward_node="HardshrinkBackwardBackward0", always_saved=("self",))
-def _hardshrink(input: Array, lambd: float) -> Any:
+def _hardshrink(input: Array, lambd: Number) -> Any:
     check_floating("hardshrink_cpu", input)
-    check_number(lambd, from_numpy(input.dtype))
-    return choose((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+    return choose(jnp.abs(input) <= lambd, jnp.zeros_like(input), input)
 
 
 @composite()
@@ -28,6 +26,8 @@ def _hardshrink(input: Array, lambd: float) -> Any:
 @takes("hardshrink(input)")
 def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     """The elements, with those in ``[-lambd, lambd]`` set to zero."""
+    if input._type.dtype.is_floating_point:
+        check_number(lambd, input._type.dtype)
     return _hardshrink(input, lambd)
 
 

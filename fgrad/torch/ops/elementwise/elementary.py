@@ -12,7 +12,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.broadcasting import choose, common, derivative, in_float, inexact, rounded_once
 from fgrad.torch.ops.table.kinds import check_floating, check_kinds, kind
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Number, Operand, operation
+from fgrad.torch.ops.table.table import Array, Float, Number, Operand, operation
 
 # -- exponentials and logarithms -------------------------------------------------------------------------------------
 
@@ -252,26 +252,30 @@ def sigmoid(input: Array) -> Any:
     return _logistic(input)
 
 
-def _logit_within(eps: float | None) -> Any:
-    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+def _logit_pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    return (choose((x >= 0) & (x <= 1), ct / (x * (1 - x)), np.nan),)
 
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        inside = (x >= low) & (x <= high)
-        return (choose(inside, ct / (x * (1 - x)), np.nan if eps is None else 0),)
 
-    @derivative(pullback)
-    def logit(x: Any) -> Any:
-        x = x if eps is None else jnp.minimum(jnp.maximum(x, np.asarray(low, x.dtype)), np.asarray(high, x.dtype))
-        return lax.log(x / (1 - x))
+@derivative(_logit_pullback)
+def _logit(x: Any) -> Any:
+    return lax.log(x / (1 - x))
 
-    return logit
+
+def _logit_within_pullback(ct: Any, out: Any, x: Any, low: Any, high: Any) -> tuple[Any, None, None]:
+    return choose((x < low) | (x > high), 0, ct / (x * (1 - x))), None, None
+
+
+@derivative(_logit_within_pullback)
+def _logit_within(x: Any, low: Any, high: Any) -> Any:
+    x = jnp.maximum(jnp.minimum(x, high), low)
+    return lax.log(x / (1 - x))
 
 
 @operation("LogitBackward0", promote=inexact, strides=elementwise, inplace=True)
-def logit(input: Array, eps: float | None = None) -> Any:
+def logit(input: Array, eps: Float = None) -> Any:
     """The inverse of the logistic function; with ``eps``, of the input clamped to ``[eps, 1 - eps]``.
 
     Source: `torch.logit <https://docs.pytorch.org/docs/stable/generated/torch.logit.html>`_.
     """
     check_kinds("logit_cpu", "f", input)
-    return _logit_within(eps)(input)
+    return _logit(input) if eps is None else _logit_within(input, *[b.astype(input.dtype) for b in (eps, 1 - eps)])

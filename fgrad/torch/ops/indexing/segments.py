@@ -7,6 +7,7 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.operation.capture import expect
+from fgrad.mutable.operation.operands import number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -15,7 +16,7 @@ from fgrad.torch.ops.indexing.coordinates import added, multiplied, read, scatte
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, Fixed, composite
+from fgrad.torch.ops.table.table import Array, Fixed, Number, composite
 from fgrad.torch.ops.views.views import wrap_dim
 
 #: the result of an empty segment, by reduction
@@ -36,7 +37,7 @@ def _coordinates(bounds: Any, length: int) -> tuple[Any, ...]:
     return (*rows, segments)
 
 
-def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
+def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: Any) -> Any:
     """The reduction; elements outside all segments go into an extra one, which is cut off."""
     axis = coordinates[-1].ndim - 1
     shape = (*data.shape[:axis], sizes.shape[axis] + 1, *data.shape[axis + 1 :])
@@ -53,7 +54,7 @@ def _reduced(data: Any, coordinates: Any, sizes: Any, reduce: str, initial: floa
     return choose(sizes > 0, reduced / jnp.maximum(sizes, 1), np.nan if initial is None else reduced)
 
 
-def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce: str, initial: float | None) -> Any:
+def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce: str, initial: Any) -> Any:
     """PyTorch's gradient: elements that tie for the extremum share it; a factor's is the product of the others."""
     axis = coordinates[-1].ndim - 1
 
@@ -76,10 +77,10 @@ def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce
 
 
 @overload(
-    "_segment_reduce", "SegmentReduceBackward0", saved=("data", "lengths", "offsets"), always_saved=("data", "result"),
-    backward_node=NOT_IMPLEMENTED,
+    "_segment_reduce", "SegmentReduceBackward0", saved=("data", "lengths", "offsets", "initial"),
+    always_saved=("data", "result"), backward_node=NOT_IMPLEMENTED,
 )  # fmt: skip
-def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, axis: int, initial: float | None) -> Any:
+def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, initial: Number, reduce: str, axis: int) -> Any:
     check_kinds("_segment_reduce_cpu", "f", data)
     if offsets is None:
         check_kinds("_segment_reduce_lengths_cpu_kernel1", "i", lengths)
@@ -92,13 +93,13 @@ def _segment_reduce(data: Array, lengths: Fixed, offsets: Fixed, reduce: str, ax
         sizes = jnp.diff(bounds)
         return _coordinates(bounds, x.shape[axis]), lax.reshape(sizes, (*sizes.shape, *(1,) * (x.ndim - axis - 1)))
 
-    def forward(x: Any, bounds: Any) -> Any:
+    def forward(x: Any, bounds: Any, initial: Any) -> Any:
         return _reduced(x, *coordinates_and_sizes(x, bounds), reduce, initial)
 
-    def pullback(ct: Any, out: Any, x: Any, bounds: Any) -> tuple[Any, None]:
-        return _gradient(ct, out, x, *coordinates_and_sizes(x, bounds), reduce, initial), None
+    def pullback(ct: Any, out: Any, x: Any, bounds: Any, initial: Any) -> tuple[Any, None, None]:
+        return _gradient(ct, out, x, *coordinates_and_sizes(x, bounds), reduce, initial), None, None
 
-    return fgrad.define_rule(forward, vjp=pullback)(data, bounds)
+    return fgrad.define_rule(forward, vjp=pullback)(data, bounds, initial)
 
 
 def _check(lengths: Tensor, data: Tensor, axis: int) -> None:
@@ -168,5 +169,5 @@ def segment_reduce(
     if offsets is None and not unsafe:
         _check(bounds, data, axis)
     operands = (lengths, None) if offsets is None else (None, offsets)
-    start = None if initial is None else float(initial)
-    return apply(_segment_reduce.operation, (data, *operands), (kind, axis, start))
+    operands = (data, *operands, number_of("_segment_reduce", "initial", initial))
+    return apply(_segment_reduce.operation, operands, (kind, axis))

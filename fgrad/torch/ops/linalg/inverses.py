@@ -26,9 +26,10 @@ from fgrad.torch.ops.linalg.matrices import (
     zero_pivot,
 )
 from fgrad.torch.ops.table.broadcasting import choose
+from fgrad.torch.ops.table.kernels import check_constant
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, Fixed, composite
+from fgrad.torch.ops.table.table import Array, Fixed, Float, composite
 from fgrad.torch.random.scalars import scalar_name
 
 
@@ -102,9 +103,9 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     The tolerances are numbers, or arrays with one for each matrix of a batch.
     """
     number = np.finfo(x.dtype)
-    absolute = jnp.asarray(0 if atol is None else atol, None if hasattr(atol, "dtype") else number.dtype)
+    absolute = _tolerance(0 if atol is None else atol, number.dtype)
     default = choose(absolute > 0, 0, number.eps * max(x.shape[-2:])).astype(number.dtype)
-    relative = default if rtol is None else jnp.asarray(rtol, None if hasattr(rtol, "dtype") else number.dtype)
+    relative = default if rtol is None else _tolerance(rtol, number.dtype)
     for tolerance in (absolute, relative):
         if (error := mismatch(tolerance.shape, x.shape[:-2])) is not None:
             raise error
@@ -151,10 +152,15 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(x, absolute, relative)
 
 
+def _tolerance(x: Any, dtype: Any) -> Any:
+    """A tolerance as an array, a number in the given type."""
+    return jnp.asarray(x, dtype if getattr(x, "weak_type", True) else None)
+
+
 @overload(
     "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
 )
-def _linalg_pinv(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def _linalg_pinv(input: Array, atol: Float = None, rtol: Float = None, hermitian: bool = False) -> Any:
     _check_pinv(input)
     return pseudo_inverse(input, atol, rtol, hermitian)
 
@@ -199,6 +205,7 @@ def pinv(A: Array, rcond: Any = None, hermitian: bool = False, *, atol: Any = No
                 f"torch.linalg.pinv: {name} tensor of complex type is not supported. Got "
                 f"{scalar_name(tolerance._type.dtype.numpy)}"
             )
+    check_constant("linalg_pinv", atol=atol, rtol=relative)
     if atol is None:
         atol = relative.new_zeros(())
     if relative is None:

@@ -12,6 +12,7 @@ from jax import lax, numpy as jnp
 import fgrad
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
@@ -35,7 +36,7 @@ from fgrad.torch.ops.linalg.matrices import (
 from fgrad.torch.ops.table.broadcasting import choose, sum_to
 from fgrad.torch.ops.table.outputs import SCALAR_TYPE, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.table import Array, Float, composite
 from fgrad.torch.ops.views.axes import movedim
 from fgrad.torch.ops.views.views import reshape
 from fgrad.torch.random.scalars import scalar_name
@@ -318,7 +319,7 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
 # -- least squares ---------------------------------------------------------------------------------------------------
 
 
-def _pivoted(x: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
+def _pivoted(x: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """The QR factors of a matrix with pivoted columns, the pivots, and the rank that LAPACK's ``gelsy`` finds.
 
     It is the number of leading columns whose factor has a condition number below ``1 / rcond``.
@@ -335,7 +336,7 @@ def _pivoted(x: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
     return q, r, pivots, rank
 
 
-def _basic_solution(x: Any, right_side: Any, rcond: float) -> Any:
+def _basic_solution(x: Any, right_side: Any, rcond: Any) -> Any:
     """The solution of least norm of the leading columns of the pivoted factor, as LAPACK's ``gelsy`` gives it."""
     q, r, pivots, rank = _pivoted(x, rcond)
     leading = choose(jnp.arange(r.shape[0])[:, None] < rank, r, 0)
@@ -343,7 +344,7 @@ def _basic_solution(x: Any, right_side: Any, rcond: float) -> Any:
     return jnp.zeros_like(found).at[pivots].set(found)
 
 
-def _rank(x: Any, rcond: float) -> Any:
+def _rank(x: Any, rcond: Any) -> Any:
     return _pivoted(x, rcond)[3]
 
 
@@ -354,7 +355,7 @@ def _of_each(function: Callable[..., Any], x: Any, *others: Any) -> Any:
     return function(x, *others)
 
 
-def _least_squares(x: Any, right_side: Any, rcond: float | None, pivoted: bool) -> Any:
+def _least_squares(x: Any, right_side: Any, rcond: Any, pivoted: bool) -> Any:
     """The solution of least norm; as in PyTorch, its derivative does not depend on ``rcond``."""
 
     def of_full_rank(x: Any, right_side: Any) -> Any:
@@ -363,32 +364,32 @@ def _least_squares(x: Any, right_side: Any, rcond: float | None, pivoted: bool) 
     if rcond is None or not x.size or not right_side.size:
         return of_full_rank(x, right_side)
 
-    def of_lower_rank(x: Any, right_side: Any) -> Any:
+    def of_lower_rank(x: Any, right_side: Any, rcond: Any) -> Any:
         if pivoted:
             return _of_each(functools.partial(_basic_solution, rcond=rcond), x, right_side)
         return matmul_exact(pseudo_inverse(x, None, rcond, False), right_side)
 
-    def pullback(ct: Any, out: Any, x: Any, right_side: Any) -> tuple[Any, Any]:
-        return fgrad.vjp(of_full_rank, x, right_side)[1](ct)
+    def pullback(ct: Any, out: Any, x: Any, right_side: Any, rcond: Any) -> tuple[Any, Any, None]:
+        return *fgrad.vjp(of_full_rank, x, right_side)[1](ct), None
 
-    return fgrad.define_rule(of_lower_rank, vjp=pullback)(x, right_side)
+    return fgrad.define_rule(of_lower_rank, vjp=pullback)(x, right_side, rcond)
 
 
 @overload("linalg_lstsq", None)
-def _pivoted_rank(input: Array, rcond: Any) -> Any:
+def _pivoted_rank(input: Array, rcond: Float) -> Any:
     return _of_each(functools.partial(_rank, rcond=rcond), lax.stop_gradient(input))
 
 
 @overload(
     "linalg_lstsq",
     "LinalgLstsqBackward0",
-    saved=("self", "b"),
+    saved=("self", "b", "rcond"),
     outputs=("solution", "residuals"),
     always_saved=("self", "b", "solution"),
     strides=column_major,
     gradient_strides={"self": column_major},
 )
-def _linalg_lstsq(input: Array, B: Array, rcond: Any, pivoted: bool, with_residuals: bool) -> Any:
+def _linalg_lstsq(input: Array, B: Array, rcond: Float, pivoted: bool, with_residuals: bool) -> Any:
     check_pair("torch.linalg.lstsq", input, B)
     vector = B.ndim == input.ndim - 1
     right_side = B[..., None] if vector else B
@@ -425,7 +426,7 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: Any = None)
     if len(A._type.shape) < 2:
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
     rows, width = A._type.shape[-2:]
-    kind = driver or "gelsy"
+    kind, rcond = driver or "gelsy", None if rcond is None else float_of("linalg_lstsq", "rcond", rcond)
     detached = A.detach()
     singular = _singular_values(detached)
     limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
@@ -437,7 +438,9 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: Any = None)
     )
     empty = singular.new_empty(0)
     with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
-    solution, residuals = apply(_linalg_lstsq.operation, (A, B), (rcond, pivoted, with_residuals))
+    solution, residuals = apply(
+        _linalg_lstsq.operation, (A, B, None if rcond is None else float(rcond)), (pivoted, with_residuals)
+    )
     return return_types.linalg_lstsq(
         (
             solution,

@@ -8,16 +8,15 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.linalg.matrix_functions import matrix_norm
-from fgrad.torch.ops.reductions.norms import vector_norm
-from fgrad.torch.ops.table.table import Array, composite, operation_of
+from fgrad.torch.ops.reductions.norms import VECTOR_NORM, formula_of
+from fgrad.torch.ops.table.table import Array, composite
 
-_ALL = evolve(operation_of(vector_norm), node="NormBackward0")
-_SOME = evolve(operation_of(vector_norm), node="NormBackward1")
+_ALL, _SOME = evolve(VECTOR_NORM, node="NormBackward0"), evolve(VECTOR_NORM, node="NormBackward1")
 
 
 def plain_norm(input: Any, p: Any, dims: tuple[int, ...] | None = None, keepdim: bool = False) -> Tensor:
     """A vector norm with the node of PyTorch's former kernel, as its functions in C++ call it."""
-    return apply(_ALL if dims is None else _SOME, (input,), (p, dims, keepdim, None))
+    return apply(_ALL if dims is None else _SOME, (input, p), (dims, keepdim, None, formula_of(p)))
 
 
 @composite(method=False)

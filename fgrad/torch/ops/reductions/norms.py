@@ -7,38 +7,51 @@ import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
-from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import cast, number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import array_type
-from fgrad.torch.ops.reductions.reductions import Dims, axes_of, total
+from fgrad.torch.ops.reductions.reductions import Dims, axes_of, static_dims, total
 from fgrad.torch.ops.table.broadcasting import check_broadcast, choose, inexact, sum_to
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Number, composite, operation
+from fgrad.torch.ops.table.table import Array, Float, Number, composite, operation, operation_of
 from fgrad.torch.ops.views.views import expand, reshape, view_sizes, wrap_dim
 
 # -- norms of vectors ------------------------------------------------------------------------------------------------
 
 
+#: orders that have a formula of their own; each has a plan of its own
+_SPECIAL = (0, 1, 2, math.inf, -math.inf)
+
+
+def formula_of(order: Any) -> Any:
+    """What the formulas of a norm and its gradient depend on: a special order, or the range in which another lies."""
+    if order in _SPECIAL:
+        return float(order)
+    return "below 1" if order < 1 else "below 2" if order < 2 else ""
+
+
 @single
-def power_norm(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
-    """The norm of order ``order`` over axes."""
+def power_norm(x: Any, order: Any, formula: Any, axes: Any, keepdim: bool) -> Any:
+    """The norm of order ``order`` over axes; ``formula`` as in ``formula_of``."""
     magnitude = lax.abs(x)
-    if order == math.inf:
+    if formula == math.inf:
         return jnp.max(magnitude, axes, keepdims=keepdim, initial=0)
-    if order == -math.inf:
+    if formula == -math.inf:
         return jnp.min(magnitude, axes, keepdims=keepdim, initial=np.inf)
-    if order == 0:
+    if formula == 0:
         return jnp.sum(lax.ne(x, lax.full_like(x, 0)), axes, keepdims=keepdim).astype(magnitude.dtype)
-    if order == 1:
+    if formula == 1:
         return jnp.sum(magnitude, axes, keepdims=keepdim)
-    if order == 2:
+    if formula == 2:
         return lax.sqrt(total(magnitude * magnitude, axes, keepdim))
+    order = lax.convert_element_type(order, magnitude.dtype)
     return jnp.power(jnp.sum(jnp.power(magnitude, order), axes, keepdims=keepdim), 1 / order)
 
 
@@ -47,39 +60,39 @@ def _zero_where_zero(test: Any, value: Any) -> Any:
     return choose(lax.eq(test, lax.full_like(test, 0)), lax.full_like(value, 0), value)
 
 
-def norm_gradient(x: Any, norm: Any, order: float, axes: Any) -> Any:
+def norm_gradient(x: Any, norm: Any, order: Any, formula: Any, axes: Any) -> Any:
     """The gradient of a norm, zero where it is not differentiable, as in PyTorch."""
     magnitude = lax.abs(x)
-    if order == 0:
+    if formula == 0:
         return lax.full_like(x, 0)
-    if order == 1:
+    if formula == 1:
         return jnp.sign(x)
-    if order == 2:
+    if formula == 2:
         return _zero_where_zero(norm + lax.full_like(magnitude, 0), x / norm)
-    if abs(order) == math.inf:
+    if formula in (math.inf, -math.inf):
         is_extremum = lax.eq(magnitude, norm + lax.full_like(magnitude, 0)) | (
             lax.ne(norm, norm) & lax.ne(magnitude, magnitude)
         )
         return jnp.sign(x) * (is_extremum / jnp.sum(is_extremum, axes, keepdims=True)).astype(magnitude.dtype)
-    norms = norm + lax.full_like(magnitude, 0)
-    if order < 1:
+    norms, order = norm + lax.full_like(magnitude, 0), lax.convert_element_type(order, magnitude.dtype)
+    if formula == "below 1":
         return jnp.sign(x) * _zero_where_zero(magnitude, jnp.power(magnitude, order - 1)) * jnp.power(norm, 1 - order)
     scale = _zero_where_zero(norms, 1 / jnp.power(norms, order - 1))
-    if order < 2:
+    if formula == "below 2":
         return jnp.sign(x) * jnp.power(magnitude, order - 1) * scale
     return x * jnp.power(magnitude, order - 2) * scale
 
 
-def normed(x: Any, order: float, axes: Any, keepdim: bool) -> Any:
+def normed(x: Any, order: Any, formula: Any, axes: Any, keepdim: bool) -> Any:
     """A norm with PyTorch's derivative, in terms of the operand and the norm."""
 
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+    def pullback(ct: Any, out: Any, x: Any, order: Any) -> tuple[Any, None]:
         if not keepdim:
             ct, out = lax.expand_dims(ct, axes), lax.expand_dims(out, axes)
-        gradient = norm_gradient(x, out, order, axes)
-        return (ct * (lax.conj(gradient) if x.dtype.kind == "c" else gradient),)
+        gradient = norm_gradient(x, out, order, formula, axes)
+        return ct * (lax.conj(gradient) if x.dtype.kind == "c" else gradient), None
 
-    return fgrad.define_rule(lambda x: power_norm(x, order, axes, keepdim), vjp=pullback)(x)
+    return fgrad.define_rule(lambda x, order: power_norm(x, order, formula, axes, keepdim), vjp=pullback)(x, order)
 
 
 def check_norm_dtype(function: str, input: Any, dtype: Dtype | None) -> None:
@@ -105,32 +118,49 @@ def check_norm_dtype(function: str, input: Any, dtype: Dtype | None) -> None:
 
 def is_count(types: Any, static: dict[str, Any]) -> bool:
     """Whether a norm counts elements, which has no derivative."""
-    return static.get("ord", static.get("p")) == 0
+    return static["special"] == 0
 
 
 @operation(
     "LinalgVectorNormBackward0", name="linalg_vector_norm", always_saved=("self", "result"), undefined=is_count,
     method=False, function=False,
 )  # fmt: skip
-def vector_norm(input: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The norm of order ``ord`` of all elements or over axes."""
+def _vector_norm(input: Array, ord: Number, dim: Dims, keepdim: bool, dtype: Any, special: Any) -> Any:
     check_norm_dtype("linalg.vector_norm", input, dtype)
+    return normed(input if dtype is None else cast(input, dtype), ord, special, axes_of(dim, input.ndim), keepdim)
+
+
+VECTOR_NORM = operation_of(_vector_norm)
+
+
+def vector_norm(input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The norm of order ``ord`` of all elements or over axes."""
+    ord = number_of("linalg_vector_norm", "ord", ord)
     if isinstance(ord, complex):
+        check_norm_dtype("linalg.vector_norm", input._type.array, dtype)
         raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
-    axes = axes_of(dim, input.ndim)
-    if (ord < 0 or ord == math.inf) and 0 in [input.shape[i] for i in axes]:
-        text = "inf" if ord == math.inf else "-inf" if ord == -math.inf else f"{ord:g}"
-        if dim is None or dim == ():
-            raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {text} norm on an empty tensor because the operation does "
-                "not have an identity"
-            )
-        empty = next(i for i in axes if not input.shape[i])
+    if not input._type.numel and (ord < 0 or ord == math.inf):
+        check_norm_dtype("linalg.vector_norm", input._type.array, dtype)
+        _check_identity(input._type.shape, ord, static_dims(dim))
+    return _vector_norm(input, ord, dim, keepdim, dtype, formula_of(ord))
+
+
+def _check_identity(shape: Ints, order: float, dim: Ints | None) -> None:
+    """Raise PyTorch's error for an order whose norm of no elements is undefined."""
+    axes = axes_of(dim, len(shape))
+    empty = [i for i in axes if not shape[i]]
+    if not empty:
+        return
+    text = "inf" if order == math.inf else "-inf" if order == -math.inf else f"{order:g}"
+    if dim is None or dim == ():
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {text} norm on the dimension {empty} because this dimension is "
-            "empty and the operation does not have an identity"
+            f"linalg.vector_norm cannot compute the {text} norm on an empty tensor because the operation does not have "
+            "an identity"
         )
-    return normed(input if dtype is None else cast(input, dtype), ord, axes, keepdim)
+    raise RuntimeError(
+        f"linalg.vector_norm cannot compute the {text} norm on the dimension {empty[0]}because this dimension is "
+        "empty and the operation does not have an identity"
+    )
 
 
 # -- distances -------------------------------------------------------------------------------------------------------
@@ -146,18 +176,19 @@ def largest_difference(x: Any) -> Any:
 
 
 @overload("dist", "DistBackward0", promote=inexact, always_saved=("self", "other", "result"), undefined=is_count)
-def _dist(input: Array, other: Array, p: Any) -> Any:
+def _dist(input: Array, other: Array, p: Number, special: Any) -> Any:
     check_broadcast(input, other)
-    shape = jnp.broadcast_shapes(input.shape, other.shape)
+    axes = tuple(range(max(input.ndim, other.ndim)))
 
-    def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        gradient = norm_gradient(a - b, out, p, tuple(range(len(shape))))
+    def forward(a: Any, b: Any, p: Any) -> Any:
+        return power_norm(a - b, p, special, axes, False)
+
+    def pullback(ct: Any, out: Any, a: Any, b: Any, p: Any) -> tuple[Any, Any, None]:
+        gradient = norm_gradient(a - b, out, p, special, axes)
         gradient_a = ct * (lax.conj(gradient) if a.dtype.kind == "c" else gradient)
-        return sum_to(gradient_a, a.shape), sum_to(-gradient_a, b.shape)
+        return sum_to(gradient_a, a.shape), sum_to(-gradient_a, b.shape), None
 
-    return fgrad.define_rule(lambda a, b: power_norm(a - b, p, tuple(range(len(shape))), False), vjp=pullback)(
-        input, other
-    )
+    return fgrad.define_rule(forward, vjp=pullback)(input, other, p)
 
 
 @composite(out=NOT_TAKEN)
@@ -171,7 +202,8 @@ def dist(input: Array, other: Array, p: float = 2) -> Tensor:
             f"norm(): input dtype should be either floating point or complex. Got {(input - other).dtype.scalar_name} "
             "instead."
         )
-    return apply(_dist.operation, (input, other), (p,))
+    p = number_of("dist", "p", p)
+    return apply(_dist.operation, (input, other, p), (formula_of(p),))
 
 
 @overload(
@@ -181,23 +213,23 @@ def dist(input: Array, other: Array, p: float = 2) -> Tensor:
     backward_node="CdistBackwardBackward0",
     always_saved=("x1", "x2", "result"),
 )
-def _cdist(x1: Array, x2: Array, p: Any) -> Any:
+def _cdist(x1: Array, x2: Array, p: Float, special: Any) -> Any:
     batch = jnp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
 
     def differences(a: Any, b: Any) -> Any:
         return a[..., :, None, :] - b[..., None, :, :]
 
-    def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-        gradients = norm_gradient(differences(a, b), out[..., None], p, (-1,)) * ct[..., None]
-        return sum_to(jnp.sum(gradients, -2), a.shape), sum_to(-jnp.sum(gradients, -3), b.shape)
+    def pullback(ct: Any, out: Any, a: Any, b: Any, p: Any) -> tuple[Any, Any, None]:
+        gradients = norm_gradient(differences(a, b), out[..., None], p, special, (-1,)) * ct[..., None]
+        return sum_to(jnp.sum(gradients, -2), a.shape), sum_to(-jnp.sum(gradients, -3), b.shape), None
 
-    def forward(a: Any, b: Any) -> Any:
-        return power_norm(differences(a, b), p, (-1,), False)
+    def forward(a: Any, b: Any, p: Any) -> Any:
+        return power_norm(differences(a, b), p, special, (-1,), False)
 
-    if p == math.inf:
+    if special == math.inf:
         distances = largest_difference(differences(x1, x2))
     else:
-        distances = fgrad.define_rule(forward, vjp=pullback)(x1, x2)
+        distances = fgrad.define_rule(forward, vjp=pullback)(x1, x2, p)
     return jnp.broadcast_to(distances, (*batch, x1.shape[-2], x2.shape[-2]))
 
 
@@ -206,7 +238,7 @@ def euclidean_dist(x1: Array, x2: Array) -> Any:
     """The Euclidean distances between the rows of two matrices, or of batches of them."""
 
     def forward(a: Any, b: Any) -> Any:
-        return power_norm(a[..., :, None, :] - b[..., None, :, :], 2, (-1,), False)
+        return power_norm(a[..., :, None, :] - b[..., None, :, :], 2.0, 2.0, (-1,), False)
 
     def pullback(ct: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
         ratio = _zero_where_zero(out, ct / out)
@@ -252,13 +284,14 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
         raise NotImplementedError(f"\"cdist\" not implemented for '{x1._type.dtype.scalar_name}'")
     if x1._type.dtype is not x2._type.dtype:
         raise RuntimeError(f"expected scalar type {x1._type.dtype.scalar_name} but found {x2._type.dtype.scalar_name}")
-    if p < 0:
+    p = number_of("cdist", "p", p)
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     (*batch1, rows, width), (*batch2, columns, _) = x1._type.shape, x2._type.shape
     check_broadcast(*[array_type(tuple(batch), np.float64) for batch in (batch1, batch2)])
     has_many_rows = compute_mode in (None, _COMPUTE_MODES[0]) and max(rows, columns) > _FEW_ROWS
     if p != 2 or not (has_many_rows or compute_mode == _COMPUTE_MODES[1]) or not rows * columns * width:
-        return apply(_cdist.operation, (x1, x2), (p,))
+        return apply(_cdist.operation, (x1, x2, float(p)), (formula_of(p),))
     batch = np.broadcast_shapes(batch1, batch2)
     if math.prod(batch) != 1:
         x1, x2 = (reshape(expand(x, (*batch, -1, -1)), (-1, *x._type.shape[-2:])) for x in (x1, x2))
@@ -266,13 +299,13 @@ def cdist(x1: Array, x2: Array, p: Any = 2.0, compute_mode: Any = "use_mm_for_eu
 
 
 @overload("renorm", "RenormBackward0")
-def _renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Any:
+def _renorm(input: Array, p: Number, dim: int, maxnorm: Number, special: Any) -> Any:
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dim(dim, input.ndim)
-    norms = normed(input, p, tuple([i for i in range(input.ndim) if i != axis]), True)
-    limit = lax.convert_element_type(maxnorm, norms.dtype)
-    return input * choose(lax.gt(norms, limit + lax.full_like(norms, 0)), limit / (norms + 1e-7), 1)
+    norms = normed(input, p, special, tuple([i for i in range(input.ndim) if i != axis]), True)
+    exceeds = norms > maxnorm
+    return input * choose(exceeds, choose(exceeds, maxnorm, 0) / (norms + 1e-7), 1)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)
@@ -283,7 +316,7 @@ def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Choice:
     """
     if isinstance(p, complex):
         raise RuntimeError("renorm: p must be real-valued")
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if isinstance(maxnorm, complex):
         raise RuntimeError("renorm: maxnorm must be real-valued")
@@ -294,4 +327,4 @@ def renorm(input: Array, p: Any, dim: int, maxnorm: Number) -> Choice:
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{input._type.dtype.scalar_name}"
         )
-    return _renorm, input, p, dim, maxnorm
+    return _renorm, input, p, dim, maxnorm, formula_of(p)

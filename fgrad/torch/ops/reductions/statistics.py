@@ -8,6 +8,7 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.context.warning import warn
+from fgrad.mutable.operation.operands import number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
@@ -24,38 +25,36 @@ from fgrad.torch.ops.reductions.reductions import Dims, average, axes_of, mean, 
 from fgrad.torch.ops.table.broadcasting import choose, number_like
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
-from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite
+from fgrad.torch.ops.table.overloads import Overload, overload
+from fgrad.torch.ops.table.table import Array, Number, composite
 from fgrad.torch.ops.views.complex_views import imag, real
 from fgrad.torch.ops.views.views import reshape
 
 # -- variances -------------------------------------------------------------------------------------------------------
 
 
-def _moments(input: Any, dim: Dims, correction: float) -> tuple[Any, Any, Any, Any]:
+def _moments(input: Any, dim: Dims, correction: Any) -> tuple[Any, Any, Any, Any]:
     """The axes, degrees of freedom, mean and deviations."""
     if kind(input) not in "fc":
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(dim, input.ndim)
     count = reduced_count(input.shape, axes)
     center = average(input, axes, True)
-    return axes, max(count - correction, 0), center, input - center
+    correction = lax.convert_element_type(correction, np.float64)
+    return axes, lax.sub(number_like(count, correction), correction), center, input - center
 
 
-def _divided(x: Any, freedom: float) -> Any:
-    return lax.div(x, number_like(freedom, x))
-
-
-def _variance(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
-    _, freedom, _, deviations = _moments(input, dim, correction)
+def _variance(input: Any, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    axes, freedom, _, deviations = _moments(input, dim, correction)
     squares = lax.real(deviations * lax.conj(deviations)) if input.dtype.kind == "c" else deviations * deviations
-    return _divided(jnp.sum(squares, axes_of(dim, input.ndim), keepdims=keepdim), freedom)
+    total = jnp.sum(squares, axes, keepdims=keepdim)
+    return lax.div(total, number_like(choose(freedom > 0, freedom, 0), total))
 
 
-def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: float) -> Any:
+def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: Any, special: bool) -> Any:
     """The cotangent of a variance's operand; ``ct`` has the reduced axes, with size 1."""
     _, freedom, center, deviations = _moments(x, dim, correction)
-    if not freedom:
+    if special:
         return ct * choose(lax.eq(x, center + lax.full_like(x, 0)), np.nan, np.inf).astype(x.dtype)
     if x.dtype.kind == "c":
         deviations = lax.conj(deviations)
@@ -73,69 +72,72 @@ def _with_reduced_axes(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
     return x if keepdim else lax.expand_dims(x, axes_of(dim, rank))
 
 
-def _var(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
-        return (_variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction),)
+def _var(input: Any, dim: Dims, correction: Any, keepdim: bool, special: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any, correction: Any) -> tuple[Any, None]:
+        return _variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction, special), None
 
-    return fgrad.define_rule(
-        lambda x: _rounded_once(lambda y: _variance(y, dim, correction, keepdim), x), vjp=pullback
-    )(input)
+    def forward(x: Any, correction: Any) -> Any:
+        return _rounded_once(lambda y: _variance(y, dim, correction, keepdim), x)
+
+    return fgrad.define_rule(forward, vjp=pullback)(input, correction)
 
 
-def _std(input: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
-    def pullback(ct: Any, out: Any, x: Any) -> tuple[Any]:
+def _std(input: Any, dim: Dims, correction: Any, keepdim: bool, special: bool) -> Any:
+    def pullback(ct: Any, out: Any, x: Any, correction: Any) -> tuple[Any, None]:
         # the gradient is 0 where the deviation is
         zero = lax.eq(out, lax.full_like(out, 0))
         ct = choose(zero, 0, ct / choose(zero, 1, out * 2))
-        return (_variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction),)
+        return _variance_pullback(_with_reduced_axes(ct, dim, keepdim, x.ndim), x, dim, correction, special), None
 
-    def forward(x: Any) -> Any:
-        return lax.sqrt(_variance(x, dim, correction, keepdim))
+    def forward(x: Any, correction: Any) -> Any:
+        return _rounded_once(lambda y: lax.sqrt(_variance(y, dim, correction, keepdim)), x)
 
-    return fgrad.define_rule(lambda x: _rounded_once(forward, x), vjp=pullback)(input)
+    return fgrad.define_rule(forward, vjp=pullback)(input, correction)
 
 
 @overload("var", "VarBackward0")
-def _var_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _var(input, dim, correction, keepdim)
+def _var_of(input: Array, dim: Dims, correction: Number, keepdim: bool, special: bool) -> Any:
+    return _var(input, dim, correction, keepdim, special)
 
 
 @overload("std", "StdBackward0")
-def _std_of(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _std(input, dim, correction, keepdim)
+def _std_of(input: Array, dim: Dims, correction: Number, keepdim: bool, special: bool) -> Any:
+    return _std(input, dim, correction, keepdim, special)
 
 
 @overload("var_mean", "VarMeanBackward0", outputs=("result0", "result1"))
-def _var_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _var(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
+def _var_mean(input: Array, dim: Dims, correction: Number, keepdim: bool, special: bool) -> Any:
+    return _var(input, dim, correction, keepdim, special), average(input, axes_of(dim, input.ndim), keepdim)
 
 
 @overload("std_mean", "StdMeanBackward0", outputs=("result0", "result1"))
-def _std_mean(input: Array, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    return _std(input, dim, correction, keepdim), average(input, axes_of(dim, input.ndim), keepdim)
+def _std_mean(input: Array, dim: Dims, correction: Number, keepdim: bool, special: bool) -> Any:
+    return _std(input, dim, correction, keepdim, special), average(input, axes_of(dim, input.ndim), keepdim)
 
 
-def _parameters(
-    function: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any
-) -> tuple[Any, float, bool]:
-    """The parameters of a variance; in ``var(unbiased)`` the flag is in the position of the axes."""
+def _applied(
+    function: str, overload: Overload, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any
+) -> Any:
+    """A variance, or what is made of one; in ``var(unbiased)`` the flag is in the position of the axes."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is not None and unbiased is not None:
         raise TypeError(f"{function}() received an invalid combination of arguments: both unbiased and correction")
+    correction = number_of(function, "correction", correction)
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     dims = static_dims(dim)
     shape = input._type.shape
     axes = axes_of(dims, len(shape))
     results = math.prod([n for i, n in enumerate(shape) if i not in axes])
-    if input._type.inexact and (reduced_count(shape, axes) if results else 0) - correction <= 0:
+    few = input._type.inexact and (reduced_count(shape, axes) if results else 0) - correction <= 0
+    if few:
         warn(
             f"{function}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             UserWarning,
         )
-    return dims, correction, bool(keepdim)
+    return apply(overload.operation, (input, correction), (dims, bool(keepdim), few and (dims is None or not shape)))
 
 
 @composite(out=CAST)
@@ -157,7 +159,7 @@ def var(
 
     Source: `torch.var <https://docs.pytorch.org/docs/stable/generated/torch.var.html>`_.
     """
-    return apply(_var_of.operation, (input,), _parameters("var", input, dim, unbiased, keepdim, correction))
+    return _applied("var", _var_of, input, dim, unbiased, keepdim, correction)
 
 
 @composite(out=CAST)
@@ -168,7 +170,7 @@ def std(
 
     Source: `torch.std <https://docs.pytorch.org/docs/stable/generated/torch.std.html>`_.
     """
-    return apply(_std_of.operation, (input,), _parameters("std", input, dim, unbiased, keepdim, correction))
+    return _applied("std", _std_of, input, dim, unbiased, keepdim, correction)
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -181,7 +183,7 @@ def var_mean(
     """
     if not input._type.inexact:
         raise RuntimeError("var_mean only support floating point and complex dtypes")
-    return apply(_var_mean.operation, (input,), _parameters("var_mean", input, dim, unbiased, keepdim, correction))
+    return _applied("var_mean", _var_mean, input, dim, unbiased, keepdim, correction)
 
 
 @composite(method=False, out=NOT_TAKEN)
@@ -194,7 +196,7 @@ def std_mean(
     """
     if not input._type.inexact:
         raise RuntimeError("std_mean only support floating point and complex dtypes")
-    return apply(_std_mean.operation, (input,), _parameters("std_mean", input, dim, unbiased, keepdim, correction))
+    return _applied("std_mean", _std_mean, input, dim, unbiased, keepdim, correction)
 
 
 # -- covariances -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Unpack
 
+from attrs import evolve
+
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
@@ -26,7 +28,7 @@ def kernel(node: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callabl
     """Enter a function of arrays as an operation without a public name; ``settings`` as in ``operation``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
-        error_name = array_function.__name__.removeprefix("_")
+        error_name = array_function.__name__.removeprefix("_").removesuffix("_written")
         return operation(node, error_name=error_name, method=False, function=False, **settings)(array_function)
 
     return enter
@@ -37,9 +39,20 @@ def by_rank(name: str, parameter: str) -> Callable[..., str]:
     return lambda types, params: name.format(len(params[parameter]))
 
 
-def run_inplace(kernel: Callable[..., Any], input: Tensor, *params: Any) -> Tensor:
-    """Run an operation of one tensor in place, with its parameters in its own order."""
-    return apply_inplace(operation_of(kernel), (input,), params)
+def run_inplace(kernel: Callable[..., Any], *args: Any) -> Tensor:
+    """Run an operation in place of its first argument."""
+    return apply_inplace(operation_of(kernel), *kernel.split(args))  # type: ignore[attr-defined]
+
+
+def refusing(kernel: Callable[..., Any], problem: str) -> Callable[..., Tensor]:
+    """``run_inplace`` of an operation with settings for which PyTorch's backward raises an error."""
+    op = operation_of(kernel)
+
+    def refuse(*saved: Any, **static: Any) -> None:
+        raise RuntimeError(problem)
+
+    op = evolve(op, gradients=evolve(op.gradients, refuse=refuse))
+    return lambda *args: apply_inplace(op, *kernel.split(args))  # type: ignore[attr-defined]
 
 
 def takes(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -30,6 +30,10 @@ CPP_NAMES = {
 }
 
 
+#: every floating-point type holds the numbers of these classes up to this one
+_HELD, _REAL = 65504.0, frozenset((int, float))
+
+
 def is_one(factor: Any) -> bool:
     """Whether a factor is the default, the integer 1."""
     return factor.__class__ is int and factor == 1
@@ -42,6 +46,8 @@ def plain_number(value: Any) -> Any:
 
 def check_number(value: Any, dtype: Dtype) -> None:
     """Raise PyTorch's error for a number that an element type cannot hold even rounded."""
+    if value.__class__ in _REAL and -_HELD <= value <= _HELD and dtype.is_floating_point:
+        return
     if value.__class__ is int:
         if 0 <= value < 128:  # every type holds these
             return
@@ -71,6 +77,18 @@ def check_computed(value: Any, *operands: Any) -> None:
     if len(dtypes) == 1:
         (dtype,) = dtypes
         check_number(value, float32 if is_half(dtype.numpy) else dtype)
+
+
+def check_settings(input: Any, *numbers: Any) -> None:
+    """The same for the settings of an operation of floating-point numbers, which computes those of 16 bits in 32.
+
+    Operands of other types are refused by the operation.
+    """
+    for number in numbers:
+        if number.__class__ in _REAL and -_HELD <= number <= _HELD:
+            continue
+        if isinstance(input, Tensor) and input._type.dtype.is_floating_point and not isinstance(number, Tensor):
+            check_computed(number, input)
 
 
 @cache

@@ -43,7 +43,7 @@ class Overload:
     out: Output | None = None
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        operands, params = self._split(args)
+        operands, params = self.signature.split_known(args)
         if out is None:
             if self.wrapped is not None and all([x._inference for x in operands if isinstance(x, Tensor)]):  # noqa: C419
                 return self.wrapped(*args)
@@ -52,19 +52,7 @@ class Overload:
 
     def write(self, *args: Any) -> Tensor:
         """Run it in place of the first argument."""
-        return apply_inplace(self.operation, *self._split(args))
-
-    def _split(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], tuple[Any, ...]]:
-        """The operands and the static parameters of a call with positional arguments."""
-        binding = self.signature.bindings.get(tuple(map(type, args)))
-        if binding is not None:
-            return (args, ()) if binding.whole else (binding.operands(args), binding.params(args))
-        return self.signature.remembered(args, self._learnt)
-
-    def _learnt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
-        operands, params = self.signature.split(args)
-        self.signature.learn(args, kwargs, operands, params)
-        return operands, params
+        return apply_inplace(self.operation, *self.signature.split_known(args))
 
 
 #: an overload and its arguments

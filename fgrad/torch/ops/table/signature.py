@@ -16,7 +16,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.torch_function.protocol import plain
 from fgrad.mutable.context.warning import first_time, warn
-from fgrad.mutable.operation.operands import counts_as_number
+from fgrad.mutable.operation.operands import counts_as_number, getter
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.mutable.types.size import Size
@@ -25,7 +25,7 @@ from fgrad.mutable.types.type_names import type_name
 
 if TYPE_CHECKING:
     # inside the annotated functions they are arrays of any kind
-    Array = Operand = Fixed = Number = Integer = Arrays = Ints = Dims = Any
+    Array = Operand = Fixed = Number = Float = Integer = Arrays = Ints = Dims = Any
 else:
 
     class Array:
@@ -40,6 +40,9 @@ else:
     class Number:
         """Annotates a Python number that is an input of the program, without a derivative."""
 
+    class Float:
+        """Annotates a Python number that is an input of the program as a float, without a derivative."""
+
     class Integer:
         """Annotates a Python integer that is an input of the program."""
 
@@ -53,7 +56,9 @@ else:
         """Annotates axes: one, several, or None for all."""
 
 
-_OPERANDS = (Array, Operand, Fixed, Number, Integer, Arrays)
+_OPERANDS = (Array, Operand, Fixed, Number, Float, Integer, Arrays)
+#: those without a derivative
+UNDERIVED = (Fixed, Number, Float, Integer)
 _CHECKED = (*_OPERANDS, Ints, Dims, int, bool, float)
 _OPTIONAL: dict[Any, type] = {int | None: int, float | None: float}
 #: NumPy's names for parameters, which PyTorch accepts, too, and those that are different in PyTorch's overloads
@@ -93,14 +98,6 @@ class Binding:
     params: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     values: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     whole: bool
-
-
-def _getter(indices: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """``itemgetter`` for a tuple of elements, whatever their number."""
-    first = indices[0] if indices else 0
-    if list(indices) == list(range(first, first + len(indices))):
-        return operator.itemgetter(slice(first, first + len(indices)))
-    return operator.itemgetter(*indices)
 
 
 _EMPTY = inspect.Parameter.empty
@@ -254,7 +251,7 @@ class Signature:
         omitted = [i for i in range(len(self.names)) if i not in passed]
         source = [[*passed, *omitted].index(i) for i in range(len(self.names))]
         parts = self.operands, self.statics, range(len(source))
-        operands_of, params_of, values_of = [_getter([source[i] for i in part]) for part in parts]
+        operands_of, params_of, values_of = [getter([source[i] for i in part]) for part in parts]
         defaults = tuple([bound[i] for i in omitted])
         whole = len(passed) == len(self.names) and source == self.operands
         binding = Binding(defaults, operands_of, params_of, values_of, whole)
@@ -329,6 +326,18 @@ class Signature:
             self.by_integers[rest] = [*operands[1:]], params
         return operands, params
 
+    def split_known(self, args: tuple[Any, ...]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        """What ``split`` returns for arguments all of which are given by position."""
+        binding = self.bindings.get(tuple(map(type, args)))
+        if binding is not None:
+            return (args, ()) if binding.whole else (binding.operands(args), binding.params(args))
+        return self.remembered(args, self._learnt)
+
+    def _learnt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        operands, params = self.split(args)
+        self.learn(args, kwargs, operands, params)
+        return operands, params
+
     def spread(self, values: Sequence[Any], count: int | None = None) -> list[Any]:
         """The operands, with sequences of tensors unpacked."""
         operands: list[Any] = []
@@ -343,6 +352,8 @@ class Signature:
                 operands += value
             elif kind is Integer:
                 operands.append(self.integer(i, value, count))
+            elif kind is Float and value is not None:
+                operands.append(self.real(i, value, count))
             else:
                 if not isinstance(value, Tensor) and value is not None:
                     value = self.check(i, kind, value, count)
@@ -388,7 +399,7 @@ class Signature:
     def number(self, i: int, value: Tensor, count: int | None) -> Any:
         """The number in a tensor that is given for one."""
         if not counts_as_number(value):
-            raise self.refusal(i, "float" if self.kinds[i] is float else "Number", value, count)
+            raise self.refusal(i, "float" if self.kinds[i] in (Float, float) else "Number", value, count)
         return value.item()  # type: ignore[attr-defined]
 
     def integer(self, i: int, value: Any, count: int | None) -> int:
@@ -398,6 +409,16 @@ class Signature:
         if not _is_index(value):
             raise self.refusal(i, "int", value, count)
         return operator.index(value)
+
+    def real(self, i: int, value: Any, count: int | None) -> float:
+        """An argument that PyTorch takes as a float."""
+        if value.__class__ is float:
+            return value
+        if isinstance(value, Tensor):
+            value = self.number(i, value, count)
+        if not isinstance(value, bool | int | float | np.integer | np.floating):
+            raise self.refusal(i, "float", value, count)
+        return float(value)
 
     def refusal(self, i: int, expected: str, value: Any, count: int | None) -> TypeError:
         """PyTorch's error for an argument of the wrong type, with its position if it was given by position."""

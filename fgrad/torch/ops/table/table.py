@@ -5,12 +5,12 @@ An entry is a function of arrays under ``@operation``.  The annotations say what
 
 * ``Array``: a tensor; ``Operand``: a tensor or a Python number, both with a derivative;
 * ``Fixed``: a tensor without one (an index, a mask);
-* ``Number``: a Python number that is an input of the program; ``Integer``: one that must be an integer;
+* ``Number``: a Python number that is an input of the program; ``Float``, ``Integer``: one that PyTorch takes as such;
 * ``Arrays``: any number of tensors, given as a sequence;
 * ``Ints``: a static tuple of integers, which may be given one by one if they are a method's only argument;
 * ``Dims``: static axes: one, several, or None for all;
-* anything else is a static parameter: hashable, with a plan for each value.  For one annotated ``int`` or ``bool``,
-  other values raise PyTorch's error.
+* anything else is a static parameter: hashable, with a plan for each value, so no number that may vary from call to
+  call.  For one annotated ``int`` or ``bool``, other values raise PyTorch's error.
 
 The function may raise PyTorch's errors: it is traced, on shapes and types, for each new combination of operand types.
 A function made of other operations stands under ``@composite``.
@@ -41,11 +41,13 @@ from fgrad.torch.ops.table.outputs import FROM_OPERATION, Output, check_outputs,
 from fgrad.torch.ops.table.signature import (
     INTEGER,
     NUMBERS as NUMBERS,
+    UNDERIVED,
     Array as Array,
     Arrays as Arrays,
     Binding as Binding,
     Dims as Dims,
     Fixed as Fixed,
+    Float as Float,
     Integer as Integer,
     Ints as Ints,
     Number as Number,
@@ -162,14 +164,14 @@ def operation(
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
-        signature = Signature(called.replace(".", "_"), array_function, former=former)
+        signature = Signature((error_name or called).replace(".", "_"), array_function, former=former)
         op = Operation(
             error_name or called,
             _by_name(array_function, signature),
             node,
             saved or tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
-            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in UNDERIVED),
             outputs,
             Computing(promote, strides, in_float32, many),
             Gradients(
@@ -219,7 +221,7 @@ def view(
             node,
             tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
-            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in (Fixed, Number, Integer)),
+            frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in UNDERIVED),
             geometry=geometry,
         )
 
@@ -352,6 +354,7 @@ def _public(called: str, signature: Signature, op: Operation, array_function: Ca
     binds(public, bindings, bound)
     _describe(public, called, array_function)
     public.operation = op  # type: ignore[attr-defined]
+    public.split = signature.split_known  # type: ignore[attr-defined]
     return public
 
 

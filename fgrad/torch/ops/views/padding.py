@@ -3,27 +3,28 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import cast, number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.creation import empty
 from fgrad.torch.ops.table.kernels import functional, kernel, takes
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.signature import checked_ints
-from fgrad.torch.ops.table.table import Array, composite, operation_of
+from fgrad.torch.ops.table.table import Array, Number, composite, operation_of
 
 #: the start and the end of each padded axis, the last axis first
 Pairs = Ints
 
 
 @kernel("ConstantPadNdBackward0", strides=spatial)
-def _constant_pad_nd(input: Array, pad: Pairs, value: float) -> Any:
+def _constant_pad_nd(input: Array, pad: Pairs, value: Number) -> Any:
     rank = input.ndim
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
@@ -40,11 +41,7 @@ def _constant_pad_nd(input: Array, pad: Pairs, value: float) -> Any:
                 f"which is invalid. Check dimension {axis} of your input."
             )
         config[axis] = (low, high, 0)
-    return lax.pad(input, _scalar(value, input.dtype), config)
-
-
-def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
-    return jnp.asarray(np.asarray(value).astype(dtype))
+    return lax.pad(input, cast(value, from_numpy(input.dtype)), config)
 
 
 @composite(method=False)
@@ -53,8 +50,9 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Tensor:
 
     Source: `torch.nn.functional.pad <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html>`_.
     """
+    value = number_of("pad", "value", value)
     check_number(value, input._type.dtype)
-    return apply(operation_of(_constant_pad_nd), (input,), (tuple(map(int, pad)), value))
+    return apply(operation_of(_constant_pad_nd), (input, value), (tuple(map(int, pad)),))
 
 
 def _check_pad(input: Any, pad: Pairs, mode: str) -> None:

@@ -7,7 +7,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.as_strided import AS_STRIDED_SCATTER, split_offset
-from fgrad.mutable.operation.operands import cast
+from fgrad.mutable.operation.operands import cast, number_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
@@ -140,6 +140,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     Source: `torch.Tensor.fill_diagonal_
     <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.fill_diagonal_.html>`_.
     """
+    fill_value = number_of("fill_diagonal_", "fill_value", fill_value)
     geometry = self._geometry_of()
     rank = len(geometry.sizes)
     if rank < 2:
