@@ -17,6 +17,7 @@ from jax import block_until_ready, tree_util
 
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.operation.operands import number
+from fgrad.mutable.operation.overlap import check_repeated
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.in_memory import is_own, window
 from fgrad.mutable.tensor.storage import Storage
@@ -276,8 +277,14 @@ def wrapped_number(array: Any) -> Tensor:
 
 
 def assign(writes: Sequence[tuple[Tensor, Tensor, int]]) -> None:
-    """Write the elements of a tensor into another one of its type, unrecorded, and count so many writes, for each."""
+    """Write the elements of a tensor into another one of its type, unrecorded, and count so many writes, for each.
+
+    Raises:
+      RuntimeError: elements of a written tensor share memory.
+    """
     source = here(4)
+    for tensor, _, _ in writes:
+        check_repeated(tensor)
     if modes.capturing is not None:
         modes.capturing.lift_operands([tensor for tensor, _, _ in writes])
     for tensor, value, times in writes:

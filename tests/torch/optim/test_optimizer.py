@@ -155,6 +155,16 @@ def test_step_of_the_base_is_not_implemented():
     both(lambda lib: lib.optim.Optimizer([leaf(lib)], {}).step())
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_parameter_whose_elements_share_memory_is_refused(name: str):
+    def attempt(lib: Any) -> None:
+        w = lib.nn.Parameter(lib.ones(2, 1).expand(2, 2))
+        w.grad = lib.ones(2, 2)
+        getattr(lib.optim, name)([w], lr=0.1).step()
+
+    both(attempt)
+
+
 def test_required_options():
     assert repr(required) == "<required parameter>"
     with pytest.raises(

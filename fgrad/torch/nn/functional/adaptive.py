@@ -45,14 +45,16 @@ def _check_nonempty(function: str, shape: Sequence[int], last: int) -> None:
 
 def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
     """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for a wrong number."""
+    given = dims
     if isinstance(output_size, tuple | list):
+        given = len(output_size)
         shape = input._type.shape
-        if len(shape) <= len(output_size):
-            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
-        input_sizes = shape[len(shape) - len(output_size) :]
+        if len(shape) <= given:
+            raise ValueError(f"Input dimension should be at least {given + 1}")
+        input_sizes = shape[len(shape) - given :]
         output_size = [n if n is not None else d for n, d in zip(output_size, input_sizes, strict=True)]
     sizes = expanded(output_size, dims)
-    if sizes is None:
+    if sizes is None or given != dims:
         raise RuntimeError(f"{misfit} must be {dims}")
     return sizes
 

@@ -159,6 +159,6 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         scores = scores + attn_mask
     weights = ops._safe_softmax(scores, scores.dim() - 1)
-    if dropout_p > 0:
+    if dropout_p:
         weights = drop(weights, dropout_p, True)
     return weights.matmul(value).to(dtype)

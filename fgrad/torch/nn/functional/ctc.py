@@ -16,7 +16,7 @@ from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.mutable.types.dtypes import int64
+from fgrad.mutable.types.dtypes import bool_, int64
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.torch import ops
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, number, reduced_tensor
@@ -60,7 +60,7 @@ def _ctc_loss(
     check_wide("ctc_loss_cpu", log_probs)
     steps, batch, _ = log_probs.shape
     width = positions.shape[1]
-    target_labels = jnp.take(targets.reshape(-1), positions, mode="clip")
+    target_labels = jnp.take(targets.reshape(-1), positions, mode="clip").astype(np.int64)
     labels = jnp.full((batch, 2 * width + 1), blank, np.int64).at[:, 1::2].set(target_labels)
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
     skips = labels != before
@@ -87,8 +87,52 @@ def _ctc_loss(
     return choose(losses == jnp.inf, 0, losses) if zero_infinity else losses
 
 
-def _lengths(lengths: Any) -> np.ndarray:
-    return (concrete(lengths._value()) if isinstance(lengths, Tensor) else np.asarray(lengths)).astype(np.int64)
+def _lengths(lengths: Any, name: str) -> np.ndarray:
+    """Lengths that were given as a tensor or as a sequence of integers."""
+    if isinstance(lengths, Tensor):
+        if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype is bool_:
+            raise RuntimeError(f"{name} must be integral")
+        return concrete(lengths._value()).astype(np.int64).reshape(-1)
+    array = np.asarray(lengths)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"ctc_loss(): argument '{name}' must be a tensor or a tuple of ints, not {lengths!r}")
+    return array.astype(np.int64).reshape(-1)
+
+
+def _refused(problem: str) -> RuntimeError:
+    return RuntimeError(f"{problem} (while checking arguments for ctc_loss_allocate_outputs)")
+
+
+def _check_lengths(log_probs: Tensor, lengths: dict[str, np.ndarray]) -> None:
+    for name, each in lengths.items():
+        if len(each) != log_probs.size(1):
+            raise RuntimeError(f"{name} must be of size batch_size")
+    for name, each in reversed(lengths.items()):
+        if each.min(initial=0) < 0:
+            raise _refused(f"Expected {name} to have value at least 0, but got value {each[each < 0][0]}")
+
+
+def _starts(targets: Tensor, lengths: np.ndarray) -> np.ndarray:
+    """Where the labels of each sequence begin in the flattened targets."""
+    if targets.dim() not in (1, 2):
+        raise _refused(
+            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets'"
+        )
+    concatenated = targets.dim() == 1
+    wanted, found = int(lengths.sum()) if concatenated else len(lengths), targets.size(0)
+    if found != wanted:
+        raise _refused(
+            f"Expected tensor to have size {wanted} at dimension 0, but got size {found} for argument #2 'targets'"
+        )
+    if concatenated:
+        return np.cumsum(lengths) - lengths
+    width, row = lengths.max(initial=0), targets.size(1)
+    if width > row:
+        raise _refused(
+            f"Expected tensor to have size at least {width} at dimension 1, but got size {row} for argument "
+            "#2 'targets'"
+        )
+    return np.arange(len(lengths)) * row
 
 
 def _tensor(array: np.ndarray) -> Tensor:
@@ -103,32 +147,22 @@ def _torch_ctc_loss(
     """``torch.nn.functional.ctc_loss`` with the reduction as a number."""
     batched = log_probs.dim() == 3
     x = log_probs if batched else log_probs.unsqueeze(1)
-    steps, batch, classes = x.size()
-    inputs, wanted = _lengths(input_lengths).reshape(-1), _lengths(target_lengths).reshape(-1)
-    if not 0 <= blank < classes:
-        raise RuntimeError("blank must be in label range")
-    if len(inputs) != batch:
-        raise RuntimeError("input_lengths must be of size batch_size")
-    if len(wanted) != batch:
-        raise RuntimeError("target_lengths must be of size batch_size")
-    width = int(wanted.max(initial=0))
-    if targets.dim() == 1 and batched:
-        starts = np.concatenate([[0], np.cumsum(wanted)[:-1]]).astype(np.int64)
-    else:
-        length = targets.size(-1)
-        starts = np.arange(batch) * length
-        if width > length:
-            raise RuntimeError(
-                f"Expected tensor to have size at least {width} at dimension 1, but got size {length} for argument "
-                "#2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
-            )
-    if inputs.max(initial=0) > steps:
-        at = int(np.argmax(inputs > steps))
-        raise RuntimeError(
-            f"Expected input_lengths to have value at most {steps}, but got value {inputs[at]} (while checking "
-            "arguments for ctc_loss_allocate_outputs)"
+    if x.dim() != 3:
+        raise _refused(
+            f"Expected 3-dimensional tensor, but got {x.dim()}-dimensional tensor for argument #1 'log_probs'"
         )
-    positions = starts[:, None] + np.arange(width)
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
+    if not 0 <= blank < x.size(2):
+        raise RuntimeError("blank must be in label range")
+    inputs, wanted = _lengths(input_lengths, "input_lengths"), _lengths(target_lengths, "target_lengths")
+    _check_lengths(x, {"input_lengths": inputs, "target_lengths": wanted})
+    starts, steps = _starts(targets, wanted), x.size(0)
+    if inputs.max(initial=0) > steps:
+        raise _refused(
+            f"Expected input_lengths to have value at most {steps}, but got value {inputs[inputs > steps][0]}"
+        )
+    positions = starts[:, None] + np.arange(wanted.max(initial=0))
     operands = (x, targets, _tensor(positions), _tensor(inputs), _tensor(wanted))
     losses = apply(operation_of(_ctc_loss), operands, (blank, bool(zero_infinity)))
     if zero_infinity:

@@ -19,7 +19,9 @@ def _statistics(input: Tensor, axes: Any, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal standard deviation over axes, which stay with size 1."""
     with no_grad():
         input = input.detach()
-        return input.mean(axes, keepdim=True), (input.var(axes, correction=0, keepdim=True) + eps).rsqrt()
+        mean = input.mean(axes, keepdim=True)
+        # var() would warn of an empty batch
+        return mean, ((input - mean).square().mean(axes, keepdim=True) + eps).rsqrt()
 
 
 @composite(method=False)

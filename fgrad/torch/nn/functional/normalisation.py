@@ -330,6 +330,8 @@ def _torch_group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
 ) -> Tensor:
     """The input normalised for each group of channels."""
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     return apply(_GROUP_NORM, (input, weight, bias, float_of("group_norm", "eps", eps)), (num_groups,))
 
 

@@ -254,7 +254,7 @@ def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[f
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
         if not isinstance(size, list | tuple):
-            return [size] * dims, None
+            size = [size] * dims
         if len(size) != dims:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial "

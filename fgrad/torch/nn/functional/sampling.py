@@ -203,6 +203,12 @@ def grid_sample(
 
 @kernel("AffineGridGeneratorBackward0", saved=("theta",))
 def _affine_grid(theta: Array, size: Ints, align_corners: bool) -> Any:
+    if theta.shape[0] != size[0]:
+        columns = theta.shape[2]
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{size[0]}, {columns}] but got: "
+            f"[{theta.shape[0]}, {columns}]."
+        )
     axes = []
     for n in size[2:]:
         ends = evenly_spaced(-1, 1, n, theta.dtype) if n > 1 else np.zeros(1, theta.dtype)

@@ -172,7 +172,8 @@ def histogramdd(input: Array, bins: Any, *, range: Any = None, weight: Any = Non
     weights = None if weight is None else elements(weight).reshape(-1)[inside]
     counts = np.bincount(cells, weights, math.prod(shape)).reshape(shape).astype(points.dtype)
     if density:
-        counts = counts / counts.sum()
+        with np.errstate(invalid="ignore"):
+            counts = counts / counts.sum()
         for i, axis_edges in enumerate(edges):
             counts = counts / np.diff(axis_edges).reshape([-1 if i == j else 1 for j in np.arange(axes)])
     dtype = input._type.dtype
