@@ -78,8 +78,10 @@ def suggested_format(tensor: Tensor) -> Any:
 
 
 def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
-    """A new tensor with these strides."""
-    if strides is not None and strides != contiguous_strides(tensor._type.shape):
+    """A new tensor with these strides; None is row-major."""
+    if strides is not None and strides == contiguous_strides(tensor._type.shape):
+        strides = None
+    if strides != tensor._storage.strides:
         tensor._storage.strides = strides
         for tangent in (tensor._tangents or {}).values():
             laid_out(tangent, strides)

@@ -14,7 +14,7 @@ from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.indexing.coordinates import added, multiplied, read, scattered
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.overloads import add_alias, overload
 from fgrad.torch.ops.table.table import Array, Fixed, composite
 from fgrad.torch.ops.views.views import wrap_dim
 
@@ -170,3 +170,6 @@ def segment_reduce(
     operands = (lengths, None) if offsets is None else (None, offsets)
     start = None if initial is None else float(initial)
     return apply(_segment_reduce.operation, (data, *operands), (kind, axis, start))
+
+
+add_alias("_segment_reduce", "segment_reduce")
