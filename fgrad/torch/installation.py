@@ -17,7 +17,7 @@ True
 import importlib
 import sys
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.metadata import Distribution
 from types import ModuleType
 from typing import Any
@@ -35,6 +35,16 @@ _PACKAGES = {_THERE: _HERE, "functorch": f"{_HERE}._functorch.deprecated"}
 _READ_AS_DICTS = (f"{_HERE}.distributions", f"{_HERE}.optim", f"{_HERE}.optim.lr_scheduler")
 #: modules of Python's own that PyTorch imports, and that libraries use without importing them
 _BROUGHT_ALONG = ("multiprocessing.connection", "multiprocessing.spawn", "urllib.request")
+#: functions by which libraries load machine code for PyTorch; without it these libraries have code in Python
+_LOADING_MACHINE_CODE = {"torchaudio._extension.utils": "_load_lib"}
+
+
+class _PythonOnly(SourceFileLoader):
+    """Loads a library's module, whose function that loads machine code finds none here."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        setattr(module, _LOADING_MACHINE_CODE[module.__name__], lambda library: False)
 
 
 class _Loader:
@@ -67,13 +77,18 @@ class _Torch(Distribution):
 
 
 class _Finder:
-    """Finds ``torch.nn`` where ``fgrad.torch.nn`` is, and ``functorch``, which comes with PyTorch."""
+    """Finds ``torch.nn`` where ``fgrad.torch.nn`` is, ``functorch``, which comes with PyTorch, and what is adapted."""
 
     def __init__(self) -> None:
         #: the package's own spec, while it is replaced
         self.replaced: ModuleSpec | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name in _LOADING_MACHINE_CODE:
+            found = PathFinder.find_spec(name, path, target)
+            if found is not None and found.origin is not None:
+                found.loader = _PythonOnly(name, found.origin)
+            return found
         package, dot, inner = name.partition(".")
         if package not in _PACKAGES:
             return None

@@ -114,6 +114,23 @@ with fgrad.torch.install():
     output(program)
 
 
+def test_a_library_with_machine_code_uses_its_python(tmp_path):
+    package = tmp_path / "torchaudio" / "_extension"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text("from .utils import _load_lib\nfound = _load_lib('_torchaudio')\n")
+    (package / "utils.py").write_text("def _load_lib(library):\n    raise OSError(library)\n")
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import fgrad.torch
+fgrad.torch.install()
+from torchaudio import _extension
+print(_extension.found)
+"""
+    assert output(program) == "False\n"
+
+
 def test_with_pytorch_in_the_process_it_is_refused():
     pytest.importorskip("torch")
     before = sys.modules["torch"]

@@ -1,6 +1,7 @@
 """Views explained: the base, the steps from it to the view with their lines, and the writes to the shared memory."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from attrs import frozen
 
@@ -189,7 +190,11 @@ def writes_lines(tensor: Tensor, version: int, title: str) -> Iterator[str]:
     writes = writes_since(tensor, version)
     if writes:
         yield title
-    for write in writes:
-        through = f" through {write.through}" if write.through else ""
-        yield f"  version {write.version}: {write.operation}{through}, at {location(write.source)}"
-        yield from line_of(write.source)
+    # a loop writes again and again in one place
+    for (operation, through, where), group in groupby(
+        writes, lambda write: (write.operation, write.through, location(write.source))
+    ):
+        first, *others = group
+        versions = f"versions {first.version} to {others[-1].version}" if others else f"version {first.version}"
+        yield f"  {versions}: {operation}{f' through {through}' if through else ''}, at {where}"
+        yield from line_of(first.source)

@@ -95,7 +95,7 @@ FAMILIES = {
     "index_fill index_fill_ put put_ masked_fill masked_fill_ masked_scatter masked_scatter_",
     "ops.indexing.searching": "searchsorted() bucketize() isin() _convert_indices_from_coo_to_csr() "
     "_convert_indices_from_csr_to_coo()",
-    "ops.indexing.segments": "segment_reduce()",
+    "ops.indexing.segments": "segment_reduce() _segment_reduce()",
     "ops.indexing.selection": "where() clamp clamp_ clip clip_ clamp_min clamp_min_ clamp_max clamp_max_ relu relu_ "
     "threshold() threshold_() maximum minimum fmax fmin nan_to_num nan_to_num_ .where",
     "ops.indexing.triangles": "tril tril_ triu triu_ tril_indices() triu_indices() trace diag_embed diag diagflat "

@@ -109,6 +109,15 @@ def test_an_error_of_a_view_whose_base_was_written_shows_who_wrote():
     assert "\n    y[0].mul_(3)\n" in text
 
 
+def test_the_writes_of_a_loop_are_one():
+    y = torch.ones(6, requires_grad=True) * 2
+    first, _ = y.view(2, 3).unbind()
+    for i in range(4):
+        y[i].mul_(3)
+    text = told(lambda: first * 1)
+    assert "\n  versions 1 to 4: mul_ through a view, at" in text and text.count("y[i].mul_(3)") == 1
+
+
 def test_a_view_out_of_a_custom_function():
     class Same(torch.autograd.Function):
         @staticmethod

@@ -26,6 +26,7 @@ def _segments() -> list[Sample]:
         made.append(Sample("segment_reduce", (TIES, reduce), named, reduce, order=1))
         named = {"offsets": np.array([[0, 2, 2, 4], [0, 1, 2, 3], [1, 3, 3, 4]]), "axis": 1}
         made.append(Sample("segment_reduce", (TIES, reduce), named, f"{reduce} rows", order=1))
+    made.append(Sample("_segment_reduce", (TIES, "sum"), {"lengths": np.array([2, 0, 1])}, order=1))
     return made
 
 

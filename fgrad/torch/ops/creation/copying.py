@@ -78,8 +78,10 @@ def suggested_format(tensor: Tensor) -> Any:
 
 
 def laid_out(tensor: Tensor, strides: Ints | None) -> Tensor:
-    """A new tensor with these strides."""
-    if strides is not None and strides != contiguous_strides(tensor._type.shape):
+    """A new tensor with these strides; None is row-major."""
+    if strides is not None and strides == contiguous_strides(tensor._type.shape):
+        strides = None
+    if strides != tensor._storage.strides:
         tensor._storage.strides = strides
         for tangent in (tensor._tangents or {}).values():
             laid_out(tangent, strides)
@@ -99,14 +101,12 @@ def clone(input: Any, *, memory_format: Any = preserve_format) -> Tensor:
 
 
 def _written_new(tensor: Tensor, dtype: Dtype) -> Tensor:
-    """A contiguous copy of an inference tensor, with a node of ``copy_``.
+    """A copy of an inference tensor, with a node of ``copy_``.
 
     Autograd skips inference tensors; all it sees of PyTorch's copy is a write to a new tensor.
     """
     new = new_tensor(filled((), dtype.numpy, 0), tensor_type(dtype, ()))  # all its elements are overwritten
-    copy = apply(COPY, (new, tensor), (tensor._type.shape, dtype))
-    copy._storage.strides = None  # which are the source's, where it is dense
-    return copy
+    return apply(COPY, (new, tensor), (tensor._type.shape, dtype))
 
 
 @composite(function=False)

@@ -15,7 +15,7 @@ from fgrad.mutable.values.evaluation import elements
 from fgrad.torch.ops.indexing.coordinates import added, multiplied, read, scattered
 from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.kinds import check_kinds
-from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.overloads import add_alias, overload
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite
 from fgrad.torch.ops.views.views import wrap_dim
 
@@ -171,3 +171,6 @@ def segment_reduce(
     operands = (lengths, None) if offsets is None else (None, offsets)
     operands = (data, *operands, number_of("_segment_reduce", "initial", initial))
     return apply(_segment_reduce.operation, operands, (kind, axis))
+
+
+add_alias("_segment_reduce", "segment_reduce")
