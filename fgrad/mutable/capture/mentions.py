@@ -81,7 +81,7 @@ def _mentioned(code: CodeType) -> Mentions:
         if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
     every = tuple(dict.fromkeys(names))
-    sets = map(frozenset, (read, called, imported, strings))
+    sets = frozenset(read), frozenset(called), frozenset(imported), frozenset(strings)
     return Mentions(every, *sets, uses_any, asks_type)
 
 

@@ -67,7 +67,7 @@ def _as_index(x: Any) -> Any:
             if x._type.dtype not in (dtypes.bool_, dtypes.uint8):
                 x = x.to(dtypes.int64)
         elif hasattr(type(x), "__index__") and not isinstance(x, np.generic):
-            return operator.index(x)
+            return operator.index(x)  # type: ignore[arg-type]
     if isinstance(x, Tensor) and not x._type.shape and not x._type.inexact:
         if x._type.dtype in (dtypes.bool_, dtypes.uint8) or (is_abstract(x._value()) and not gives_number(x)):
             return x
