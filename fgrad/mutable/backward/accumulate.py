@@ -10,6 +10,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.operation.overlap import check_repeated
 from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node, node_name
@@ -51,6 +52,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         leaf._grad = accumulated
         changes.fields = now
     elif not modes.grad:
+        check_repeated(old)
         old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
     else:
         accumulated, now = apply(ADD, (old, grad)), object()

@@ -25,6 +25,14 @@ def test_a_sum_that_is_recorded_is_a_new_tensor():
     assert leaf.grad is not first and leaf.grad.requires_grad and first.tolist() == [1, 1]
 
 
+def test_nothing_is_added_to_a_gradient_whose_elements_share_memory():
+    leaf = torch.ones(2, requires_grad=True)
+    leaf.grad = torch.ones(1).expand(2)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        (leaf * torch.tensor([1.0, 10.0])).sum().backward()
+    assert leaf.grad.tolist() == [1, 1]
+
+
 def test_a_gradient_that_somebody_holds_is_copied():
     leaf = torch.ones(2, requires_grad=True)
     held = []
