@@ -841,7 +841,7 @@ def keyword_defaults_that_a_call_sets(compile):
     return found
 
 
-def cached(cache):
+def cached(name, cache):
     """A scenario: what a function has kept is used, cleared, and made again of another number."""
 
     def run(compile):
@@ -860,11 +860,11 @@ def cached(cache):
             scales.cache_clear()
         return found
 
-    SCENARIOS.append(pytest.param(run, id=f"a cache: {cache}"))
+    SCENARIOS.append(pytest.param(run, id=name))
 
 
-for _cache in (functools.cache, functools.lru_cache(8)):
-    cached(_cache)
+for _name, _cache in (("a cache", functools.cache), ("a cache of limited size", functools.lru_cache(8))):
+    cached(_name, _cache)
 
 
 @scenario
