@@ -176,31 +176,34 @@ for _make in (jax.checkpoint_policies.save_only_these_names, jax.checkpoint_poli
 # JAX's own policies that are functions
 
 
-def _examples() -> dict[Any, Callable[..., Any]]:
+def _makers() -> dict[Any, Callable[..., Any]]:
     """The code of the functions that ``jax.checkpoint_policies`` makes; each with a policy of what these close over."""
     jaxs = jax.checkpoint_policies
-    both = jaxs.save_from_both_policies(jaxs.nothing_saveable, jaxs.nothing_saveable)
-    products = jaxs.offload_dot_with_no_batch_dims("device", "pinned_host")
-    every = jaxs.save_anything_except_these_names()
-    names = jaxs.save_and_offload_only_these_names(
-        names_which_can_be_saved=(), names_which_can_be_offloaded=(), offload_src="device", offload_dst="pinned_host"
-    )
-    return {
-        both.__code__: lambda policy_1, policy_2: Either(as_record(policy_1), as_record(policy_2)),
-        products.__code__: lambda offload_src, offload_dst: OffloadDots(offload_src, offload_dst),
-        every.__code__: lambda: _everything,
-        names.__code__: lambda names_which_can_be_saved, names_which_can_be_offloaded, offload_src, offload_dst: (
-            NamesOrOffload(
-                frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded), offload_src, offload_dst
-            )
+    only, but = jaxs.save_only_these_names(), jaxs.save_any_names_but_these()
+    made = [
+        (only, lambda names_which_can_be_saved: checkpoint_policies.save_only_these_names(*names_which_can_be_saved)),
+        (but, lambda names_not_to_save: checkpoint_policies.save_any_names_but_these(*names_not_to_save)),
+        (jaxs.save_anything_except_these_names(), lambda: _everything),
+        (
+            jaxs.save_from_both_policies(only, but),
+            lambda policy_1, policy_2: Either(as_record(policy_1), as_record(policy_2)),
         ),
-    }
+        (jaxs.offload_dot_with_no_batch_dims("", ""), checkpoint_policies.offload_dot_with_no_batch_dims),
+        (
+            jaxs.save_and_offload_only_these_names(
+                names_which_can_be_saved=(), names_which_can_be_offloaded=(), offload_src="", offload_dst=""
+            ),
+            checkpoint_policies.save_and_offload_only_these_names,
+        ),
+    ]
+    # in some versions of JAX some of these are objects, which are equal as they are
+    return {policy.__code__: make for policy, make in made if hasattr(policy, "__code__")}
 
 
-_MADE = _examples()
+_MAKERS = _makers()
 
 
 def as_record(policy: Any) -> Any:
     """The same policy as one of ours, if a function of ``jax.checkpoint_policies`` made it: equal ones are equal."""
-    make = _MADE.get(getattr(policy, "__code__", None))
+    make = _MAKERS.get(getattr(policy, "__code__", None))
     return policy if make is None else make(**inspect.getclosurevars(policy).nonlocals)

@@ -8,7 +8,6 @@ import sys
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
-from types import FunctionType
 
 import jax
 import jax.numpy as jnp
@@ -245,8 +244,6 @@ def test_policies_of_names(policies):
         return jnp.sum(jnp.sin(fgrad.checkpoint_name(jnp.sin(x), "h")))
 
     made = [policies.save_only_these_names("h", "g"), policies.save_any_names_but_these("g")]
-    if isinstance(made[0], FunctionType):
-        pytest.skip("this version of JAX makes functions, which no file holds")
     made.append(policies.save_anything_except_these_names("h"))
     made.append(policies.save_from_both_policies(policies.dots_saveable, made[0]))
     made.append(policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
