@@ -245,7 +245,7 @@ def _values_of(result: Any) -> list[Any]:
     return [x._value() for x in leaves if is_tensor(x)]
 
 
-def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Callable[[Any], Pure]:
+def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Callable[[Any, Any], Pure]:
     """The pure function of a second call and, where needed, of the first, which returned some values.
 
     What is returned makes it, once everything has been restored.

@@ -884,6 +884,18 @@ def a_cache_that_an_error_leaves(compile):
 
 
 @scenario
+def the_default_device(compile):
+    f = compile(lambda x: torch.zeros(2).device.type)
+    found = [f(ones()) for _ in range(3)]
+    with torch.device("meta"):
+        found.append(f(ones(device="cpu")))
+    torch.set_default_device("meta")
+    found.append(f(ones(device="cpu")))
+    torch.set_default_device(None)
+    return found, f(ones())
+
+
+@scenario
 def numbers_of_an_optimiser_that_the_function_reads(compile):
     w = ones(requires_grad=True)
     optimizer = torch.optim.Adam([w], lr=0.5)
