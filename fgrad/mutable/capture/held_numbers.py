@@ -12,7 +12,6 @@ and when the call has ended.
 
 from collections import deque
 from collections.abc import Iterator
-from contextvars import ContextVar
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -120,8 +119,6 @@ def _settle_within(value: Any) -> None:
         case SimpleQueue():
             for _ in range(value.qsize()):
                 value.put(settled(value.get()))
-        case ContextVar() if settled(element := value.get(None)) is not element:
-            value.set(settled(element))
         case np.ndarray() if value.dtype == object:
             for index, element in np.ndenumerate(value):
                 value[index] = settled(element)

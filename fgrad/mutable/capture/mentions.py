@@ -81,8 +81,15 @@ def _mentioned(code: CodeType) -> Mentions:
         if code_names & _BY_STRINGS:
             read.update([x for x in each.co_consts if isinstance(x, str) and x.isidentifier()])
     every = tuple(dict.fromkeys(names))
-    sets = frozenset(read), frozenset(called), frozenset(imported), frozenset(strings)
-    return Mentions(every, *sets, uses_any, asks_type)
+    return Mentions(
+        every,
+        frozenset(read),
+        frozenset(called),
+        frozenset(imported),
+        frozenset(strings),
+        uses_any,
+        asks_type,
+    )
 
 
 def _is_call(instruction: dis.Instruction) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextvars import Context, ContextVar
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -149,6 +150,30 @@ class Parts:
 
     def __setitem__(self, name: str, value: Any) -> None:
         setattr(self.owner, name, value)
+
+
+@frozen
+class ContextValue:
+    """The value of a context variable, as a dict of one entry."""
+
+    owner: ContextVar[Any]
+
+    def get(self, name: str, default: Any) -> Any:
+        return self.owner.get(default)
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name, MISSING) is not MISSING
+
+    def __getitem__(self, name: str) -> Any:
+        return self.owner.get()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if value is MISSING:  # only a token of the call that set it could unset it
+            try:
+                value = Context().run(self.owner.get)
+            except LookupError:  # it has no default
+                return
+        self.owner.set(value)
 
 
 @frozen

@@ -17,8 +17,10 @@ A class can list its objects' children, under names of its own, in ``CHILDREN``.
 """
 
 import sys
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from operator import attrgetter, methodcaller
@@ -42,6 +44,7 @@ from fgrad.mutable.capture.mentions import Mentions
 from fgrad.mutable.capture.scopes import (
     MISSING,
     ClassAttributes,
+    ContextValue,
     Parts,
     Slots,
     Variable,
@@ -247,6 +250,10 @@ class Snapshot:
         if isinstance(value, BaseException):
             self.variables[id(value), "args"] = Parts(value), "args", value.args
             return [(location.attribute("args"), value.args), *self.attributes(value, location)]
+        if isinstance(value, ContextVar):
+            return self._context_value(value, location)
+        if isinstance(value, threading.local):
+            return self.attributes(value, location, namespace=vars(value))
         if isinstance(value, np.ndarray):
             elements = self.track(Elements(value)).values() if value.size <= LARGEST else ()
             return [(location.item(i), x) for i, x in enumerate(elements)]
@@ -267,6 +274,14 @@ class Snapshot:
         if len(cache) > LARGEST:
             return []
         return [(location.item(key), result) for key, result in self.track(cache).items()]
+
+    def _context_value(self, variable: ContextVar[Any], location: Location) -> list[tuple[Location, Any]]:
+        """The value of a context variable."""
+        value = variable.get(MISSING)
+        self.variables[id(variable), ""] = ContextValue(variable), "", value
+        if isinstance(value, Tensor):
+            self.held_tensors.add(id(value))
+        return [] if value is MISSING else [(location.attribute("get()"), value)]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""

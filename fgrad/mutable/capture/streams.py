@@ -8,6 +8,7 @@ import io
 import pickle
 import random
 from collections.abc import Callable, Iterable
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -63,4 +64,4 @@ def _access(x: Any) -> _State | None:
 
 def is_iterator(x: Any) -> bool:
     """Whether an object is used up by what reads it; a file (so is ``no_grad``) is rather written."""
-    return hasattr(type(x), "__next__") and not isinstance(x, io.IOBase)
+    return isinstance(x, SimpleQueue) or (hasattr(type(x), "__next__") and not isinstance(x, io.IOBase))

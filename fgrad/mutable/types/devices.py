@@ -241,6 +241,11 @@ class _Defaults(threading.local):
 _defaults = _Defaults()
 
 
+def default_as_given() -> device:
+    """The device on which this thread makes tensors by default, perhaps without its index."""
+    return _defaults.entered[-1] if _defaults.entered else _defaults.chosen
+
+
 def get_default_device() -> device:
     """The device on which this thread makes tensors by default.
 
@@ -254,7 +259,7 @@ def get_default_device() -> device:
 
     Source: `torch.get_default_device <https://docs.pytorch.org/docs/2.13/generated/torch.get_default_device.html>`_.
     """
-    default = _defaults.entered[-1] if _defaults.entered else _defaults.chosen
+    default = default_as_given()
     return default if default.index is not None else settled(default)
 
 

@@ -31,6 +31,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
+from fgrad.mutable.types.devices import default_as_given
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
@@ -45,7 +46,8 @@ from fgrad.torch.nn.modules.registration import attributes_of, buffers_of, notes
 
 def modes_now() -> Any:
     """The modes that a program depends on."""
-    return modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release, get_default_dtype()
+    defaults = get_default_dtype(), default_as_given()
+    return modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release, *defaults
 
 
 def is_ordinary() -> bool:

@@ -3,12 +3,15 @@
 A scenario runs compiled and uncompiled, and has to give the same both times.
 """
 
+import contextvars
 import copy
 import dataclasses
 import functools
 import gc
 import operator
+import queue
 import sys
+import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -881,6 +884,72 @@ def a_cache_that_an_error_leaves(compile):
     with pytest.raises(ValueError):
         f(ones())
     return scale(2), scale.cache_info().currsize
+
+
+@scenario
+def a_context_variable(compile):
+    variable, kept = contextvars.ContextVar("scale"), []
+    variable.set(2.0)
+
+    def function(x):
+        y = x * variable.get()
+        variable.set(y.sum().item())
+        return y
+
+    f = compile(lambda x: x * variable.get())
+    thrice(f, ones())
+    variable.set(5.0)
+    kept.append(f(ones()))
+    variable.set(ones() * 3)
+    kept.append(f(ones()))
+    variable.set(0.25)
+    f = compile(function)
+    for _ in range(4):
+        kept += [f(ones()), variable.get(), type(variable.get())]
+    return kept
+
+
+@scenario
+def attributes_of_a_thread(compile):
+    local = threading.local()
+    local.scale, local.calls = 2.0, 0
+
+    def function(x):
+        local.calls += 1
+        return x * local.scale
+
+    f = compile(function)
+    thrice(f, ones())
+    local.scale = 3.0
+    return f(ones()), local.calls
+
+
+@scenario
+def a_queue(compile):
+    source = queue.SimpleQueue()
+
+    def function(x):
+        y = x * source.get()
+        source.put(float(len(x)))
+        return y
+
+    f, found = compile(function), []
+    for i in range(4):
+        source.put(i)
+        found.append(f(ones()))
+    return found, source.qsize()
+
+
+@scenario
+def the_default_device(compile):
+    f = compile(lambda x: torch.zeros(2).device.type)
+    found = [f(ones()) for _ in range(3)]
+    with torch.device("meta"):
+        found.append(f(ones(device="cpu")))
+    torch.set_default_device("meta")
+    found.append(f(ones(device="cpu")))
+    torch.set_default_device(None)
+    return found, f(ones())
 
 
 @scenario
