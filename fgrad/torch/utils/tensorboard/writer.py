@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fgrad.torch.refused import refusal
-from fgrad.torch.utils.tensorboard import summaries
+from fgrad.torch.utils.tensorboard import summary as summaries
 
 _events = importlib.import_module("tensorboard.compat.proto.event_pb2")
 _files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
@@ -231,7 +231,7 @@ class SummaryWriter:
         """Write a run's hyperparameters and what it reached, in a folder of its own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        made = summaries.hyperparameters(hparam_dict, metric_dict, hparam_domain_discrete or {})
+        made = summaries.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         folder = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
         with SummaryWriter(log_dir=folder) as run:
             for summary in made:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
 
 torch.manual_seed(0)
 folder = tempfile.mkdtemp()
@@ -27,6 +28,8 @@ with SummaryWriter(folder, purge_step=0) as writer:
     writer.add_images("images", np.arange(10 * 4 * 5 * 3, dtype=np.uint8).reshape(10, 4, 5, 3), dataformats="NHWC")
     writer.add_text("notes", "| lr | 0.1 |")
     writer.add_hparams({"lr": 0.1, "name": "a", "on": True}, {"best": loss}, {"name": ["a", "b"]}, run_name="run")
+    for summary in hparams({"lr": torch.tensor([0.1])}, {"hp_metric": -1}):  # as Lightning and Stable-Baselines3 do
+        writer.file_writer.add_summary(summary)
 
 outputs = {}
 for path in sorted({path.parent for path in Path(folder).rglob("events.*")}):

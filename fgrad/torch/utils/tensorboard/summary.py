@@ -154,12 +154,15 @@ def text(tag: str, string: str) -> Any:
     return _summary(tag=f"{tag}/text_summary", metadata=_of_plugin("text", content), tensor=tensor)
 
 
-def hyperparameters(
-    values: Mapping[str, Any], metrics: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]
-) -> list[Any]:
+def hparams(
+    hparam_dict: Mapping[str, Any] | None = None,
+    metric_dict: Mapping[str, Any] | None = None,
+    hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
+) -> tuple[Any, Any, Any]:
     """The experiment with its hyperparameters and metrics, and the beginning and the end of a session."""
+    domains = hparam_domain_discrete or {}
     start, described = _hyperparameter_data.SessionStartInfo(), []
-    for name, value in values.items():
+    for name, value in (hparam_dict or {}).items():
         if value is None:
             continue
         if isinstance(value, str):
@@ -173,14 +176,16 @@ def hyperparameters(
             described[-1].domain_discrete.extend(domains[name])
     experiment = _hyperparameters.Experiment(
         hparam_infos=described,
-        metric_infos=[_hyperparameters.MetricInfo(name=_hyperparameters.MetricName(tag=tag)) for tag in metrics],
+        metric_infos=[
+            _hyperparameters.MetricInfo(name=_hyperparameters.MetricName(tag=tag)) for tag in metric_dict or {}
+        ],
     )
     end = _hyperparameter_data.SessionEndInfo(status=_hyperparameters.Status.Value("STATUS_SUCCESS"))
-    return [
+    return (
         _of_hyperparameters(_hyperparameter_tags.EXPERIMENT_TAG, experiment=experiment),
         _of_hyperparameters(_hyperparameter_tags.SESSION_START_INFO_TAG, session_start_info=start),
         _of_hyperparameters(_hyperparameter_tags.SESSION_END_INFO_TAG, session_end_info=end),
-    ]
+    )
 
 
 def _of_hyperparameters(tag: str, **field: Any) -> Any:
