@@ -150,7 +150,6 @@ REFUSED = {
     "utils.model_zoo": "load_url tqdm",
     "utils.mobile_optimizer": "optimize_for_mobile",
     "utils.module_tracker": "ModuleTracker",
-    "utils.tensorboard": "FileWriter RecordWriter SummaryWriter",
     "utils.weak": "",
     "xpu": "Event Stream current_device current_stream device get_device_capability get_device_name "
     "get_device_properties get_rng_state max_memory_allocated mem_get_info memory_allocated memory_reserved "

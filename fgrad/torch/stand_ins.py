@@ -325,7 +325,6 @@ ALIASES = {
     "nn.utils.clip_grad": "nn.utils",
     "nn.utils.convert_parameters": "nn.utils",
     "torch_version": "version",
-    "utils.tensorboard.writer": "utils.tensorboard",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
     "utils.data._utils.fetch": "utils.data.dataloader",

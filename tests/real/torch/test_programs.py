@@ -49,6 +49,7 @@ PROGRAMS = {
     "skorch": ["skorch"],
     "snntorch": ["snntorch"],
     "stable_baselines3": ["stable_baselines3", "gymnasium"],
+    "tensorboard": ["tensorboard"],
     "tensordict": ["tensordict"],
     "timm": ["timm", "torchvision"],
     "torch_ema": ["torch_ema"],
