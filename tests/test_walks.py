@@ -51,7 +51,7 @@ WRITE = (
     ("program", "first", "warm"),
     [
         pytest.param(GRAD, (1195, 29), (65, 11), id="grad"),
-        pytest.param(BACKWARD, (1965, 53), (139, 25), id="backward"),
+        pytest.param(BACKWARD, (1965, 53), (142, 25), id="backward"),
         pytest.param(WRITE, (5900, 69), (256, 31), id="write into a view"),
     ],
 )

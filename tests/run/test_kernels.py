@@ -261,7 +261,9 @@ def test_indices_of_a_type_that_is_too_narrow_for_the_axis(mode, size):
 
 def test_gathers_of_a_mode_that_jax_does_not_compile():
     rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
-    graph, args = graph_of(lambda x, i: lax.gather(x, i, rows, (1, 2), mode="one_hot"), (np.ones((2, 2)), np.zeros((1, 1), np.int32)))
+    graph, args = graph_of(
+        lambda x, i: lax.gather(x, i, rows, (1, 2), mode="one_hot"), (np.ones((2, 2)), np.zeros((1, 1), np.int32))
+    )
     assert kernel(graph.nodes[-1].op) is None
 
 
