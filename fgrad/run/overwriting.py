@@ -12,6 +12,7 @@ everything or, if it is not reached, nothing.
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat, starmap
 from operator import call
 from typing import Any
@@ -24,7 +25,7 @@ from fgrad.run.blocks import BLOCK, LARGE
 from fgrad.run.kernels.kernel import kernel
 from fgrad.run.numpy_program import with_calls_inlined
 
-#: a call: a ufunc, its operands, and the array for its result
+#: a call: a ufunc, its operands, and the array for its result; or a ufunc with that array, and its operands
 Call = tuple[Any, ...]
 
 
@@ -57,13 +58,11 @@ class Chain:
             blocks[number] = [buffer] * (len(slices) - 1) + [buffer[: self.size - slices[-1].start]]
         for number, operand in self.written.items():
             blocks[number] = blocks[operand]
-        # few objects that Python's garbage collector would visit
         lines = [
-            zip(
-                repeat(line.ufunc),
-                *[blocks[i] if i in blocks else repeat(scalars[i]) for i in line.operands],
+            _calls(
+                line.ufunc,
+                [blocks[i] if i in blocks else repeat(scalars[i]) for i in line.operands],
                 blocks[line.number],
-                strict=False,
             )
             for line in self.lines
         ]
@@ -80,6 +79,17 @@ class Chain:
                 found = next((k for k, buffer in enumerate(free) if buffer.dtype == line.dtype), None)
                 buffers[line.number] = np.empty(BLOCK, line.dtype) if found is None else free.pop(found)
         return buffers
+
+
+#: NumPy wants to be given their result by its name
+_BY_NAME = (np.maximum, np.minimum)
+
+
+def _calls(ufunc: np.ufunc, operands: Sequence[Iterable[Any]], results: Sequence[np.ndarray]) -> Iterator[Call]:
+    """The calls of a ufunc for each block; where it may be, without an object for each."""
+    if ufunc in _BY_NAME:
+        return zip([partial(ufunc, out=result) for result in results], *operands, strict=False)
+    return zip(repeat(ufunc), *operands, results, strict=False)
 
 
 @frozen(eq=False)
