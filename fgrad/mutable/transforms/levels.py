@@ -229,9 +229,7 @@ def drawn_like(draw: Callable[[Ints], Any], parameters: Iterable[Tensor]) -> Any
     Raises:
       RuntimeError: a level refuses random numbers, or wants the same ones for parameters that differ.
     """
-    different = _different()
-    if any(level not in different and is_mapped(x._value(), level) for x in parameters for level in modes.maps):
-        raise RuntimeError(SAME_RANDOM)
+    _check_alike([x._value() for x in parameters], _different())
     return drawn(draw)
 
 
@@ -247,19 +245,23 @@ def drawn_for(draw: Callable[..., Any], *parameters: Any) -> Any:
     accelerator = accelerator_of(parameters[0])
     if modes.capturing is not None and not modes.maps:
         return at(modes.capturing.draw(draw, *parameters), accelerator)
+    _check_alike(parameters, different)
     rank = max([len(value.shape) for value in parameters])
     arrays = []
     for value in parameters:
         lead = (1,) * (rank - len(value.shape))
-        for level in reversed(modes.maps):
-            if level in different:
-                value = value_out(value, level)
-            elif is_mapped(value, level):
-                raise RuntimeError(SAME_RANDOM)
+        for level in reversed(different):
+            value = value_out(value, level)
         array = concrete(value)
         before = len(different)
         arrays.append(array.reshape(array.shape[:before] + lead + array.shape[before:]) if lead else array)
     return _batched(at(constant(draw(*arrays)), accelerator), different)
+
+
+def _check_alike(parameters: Iterable[Any], different: Sequence[MapLevel]) -> None:
+    """Raise PyTorch's error if parameters differ at a level that wants the same numbers for all examples."""
+    if any(level not in different and is_mapped(value, level) for value in parameters for level in modes.maps):
+        raise RuntimeError(SAME_RANDOM)
 
 
 def _different() -> list[MapLevel]:
