@@ -9,6 +9,11 @@ from fgrad.mutable.layout.geometry import Geometry, Ints
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
+from fgrad.mutable.values.evaluation import Routine
+from fgrad.seam import Graph
+
+#: the routine for operands in the written memory, from the graph and their geometries (None for one that is elsewhere)
+Sequential = Callable[[Graph, tuple[Geometry | None, ...]], Routine]
 
 
 @frozen(eq=False)
@@ -73,10 +78,13 @@ class Writing:
       overlap: checks the memory of the tensor and the other operands for overlap; None for the usual check.
       overloads: PyTorch's names of the in-place overloads, for a tensor and for a number as last operand; "" if there
         is only one.
+      sequence: makes the routine for a kernel that reads an operand in another order than it writes, where they share
+        memory.
     """
 
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     overloads: tuple[str, str] = ("", "")
+    sequence: Sequential | None = None
 
     def overload(self, operands: Sequence[Any]) -> str:
         """PyTorch's name of the in-place overload for these operands."""

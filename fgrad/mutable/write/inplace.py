@@ -212,7 +212,8 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
         scatter = _scatter(plan, operands)
         if scatter is not None:
             return scatter
-    overlap, routine = operation.writing.overlap, plan.routine
+    writing, routine = operation.writing, plan.routine
+    overlap = writing.overlap
     # elements that are overwritten entirely need not be read
     read = geometry is None or plan.blank is None or modes.level or elsewhere.exist
     if geometry is not None and overlap is not unchecked and not nested(geometry.sizes, geometry.strides):
@@ -221,6 +222,10 @@ def _computed(plan: Planned, operands: Sequence[Any], shared: bool) -> Any:
         read = True
     elif shared and overlap in (None, check_copied) and operation.computing.strides is not None:
         routine = _in_sequence(plan, operands) or routine
+    elif writing.sequence is not None:
+        shared_at = [_geometry_in(tensor, operands[i]) for i in plan.present]
+        if any(g is not None for g in shared_at[1:]):
+            routine = writing.sequence(plan.graph, tuple(shared_at))
     return routine([tensor._value() if read else plan.blank, *_read(operands[1:])])[0]
 
 
@@ -246,6 +251,11 @@ def _read(operands: Sequence[Any]) -> list[Any]:
 
 def _has_history(x: Any) -> bool:
     return isinstance(x, Tensor) and is_tracked(x)
+
+
+def _geometry_in(tensor: Tensor, x: Any) -> Geometry | None:
+    """The geometry of an operand in the memory of a tensor; None if it lies elsewhere."""
+    return x._geometry_of() if isinstance(x, Tensor) and x._storage is tensor._storage else None
 
 
 #: the bytes that a vectorised kernel handles at once

@@ -90,9 +90,10 @@ FAMILIES = {
     "arccosh_ arctan arctan_ arctanh arctanh_ atan2 atan2_ arctan2 arctan2_ sinc sinc_ deg2rad deg2rad_ rad2deg "
     "rad2deg_",
     "ops.indexing.gathering": "gather index_select take take_along_dim masked_select nonzero argwhere nonzero_static",
+    "ops.indexing.masked_scatter": "masked_scatter masked_scatter_",
     "ops.indexing.scatter_reductions": "scatter_reduce scatter_reduce_ index_reduce index_reduce_",
     "ops.indexing.scattering": "scatter scatter_ scatter_add scatter_add_ index_add index_add_ index_copy index_copy_ "
-    "index_fill index_fill_ put put_ masked_fill masked_fill_ masked_scatter masked_scatter_",
+    "index_fill index_fill_ put put_ masked_fill masked_fill_",
     "ops.indexing.searching": "searchsorted() bucketize() isin() _convert_indices_from_coo_to_csr() "
     "_convert_indices_from_csr_to_coo()",
     "ops.indexing.segments": "segment_reduce() _segment_reduce()",

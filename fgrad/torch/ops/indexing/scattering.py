@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
-from fgrad.mutable.operation.overlap import check_all_apart, check_apart, check_repeated, deprecated
+from fgrad.mutable.operation.overlap import check_all_apart, check_apart, deprecated
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int32, int64
@@ -30,7 +30,7 @@ from fgrad.torch.ops.indexing.coordinates import (
 from fgrad.torch.ops.indexing.gathering import adds_in_single, check_along, check_flat, check_range, check_within
 from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
 from fgrad.torch.ops.table.numbers import check_number
-from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF
+from fgrad.torch.ops.table.outputs import ONTO_ITSELF
 from fgrad.torch.ops.table.overloads import Choice, no_match, of_method, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Fixed, Number, Operand
 from fgrad.torch.ops.views.views import wrap_dim
@@ -424,38 +424,3 @@ def masked_fill(input: Array, mask: Fixed, value: Operand = None) -> Choice:
         return _masked_fill_tensor, input, mask, value
     check_number(value, input._type.dtype)
     return _masked_fill, input, mask, value
-
-
-@overload("masked_scatter", "MaskedScatterBackward0", always_saved=("mask",), overlap=check_repeated)
-def _masked_scatter(input: Array, mask: Fixed, source: Array) -> Any:
-    check_broadcast(mask, input)
-    input, mask = jnp.broadcast_arrays(input, mask)
-    if not source.size or not mask.size:
-        return input
-    order = jnp.cumsum(lax.reshape(mask, (mask.size,))) - 1
-    values = jnp.take(lax.reshape(source, (source.size,)), order, mode="clip")
-    return choose(mask, lax.reshape(values, mask.shape), input)
-
-
-@overloaded(inplace=True, out=NOT_TAKEN)
-def masked_scatter(input: Array, mask: Fixed, source: Array) -> Choice:
-    """A copy with the values of ``source``, in order, where a mask is true.
-
-    Source: `torch.Tensor.masked_scatter_
-    <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_scatter_.html>`_.
-    """
-    if input._type.dtype is not source._type.dtype:
-        raise RuntimeError(
-            "masked_scatter: expected self and source to have same dtypes but got"
-            f"{input._type.dtype.scalar_name} and {source._type.dtype.scalar_name}"
-        )
-    check_broadcast(mask._type, input._type)
-    if mask._type.dtype is not bool_:
-        raise RuntimeError(
-            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask._type.dtype.scalar_name}"
-        )
-    if not is_abstract(mask._value()):
-        shape = np.broadcast_shapes(mask._type.shape, input._type.shape)
-        if np.broadcast_to(concrete(mask._value()), shape).sum() > source._type.numel:
-            raise RuntimeError("Number of elements of source < number of ones in mask")
-    return _masked_scatter, input, mask, source

@@ -28,7 +28,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.traits import Computing, Gradients, Writing
+from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
@@ -129,6 +129,7 @@ def operation(
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None,
     constants: tuple[tuple[str, Any], ...] = (),
     overloads: tuple[str, str] = ("", ""),
+    sequence: Sequential | None = None,
     in_float32: bool = False,
     many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
@@ -155,7 +156,7 @@ def operation(
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
         gradient_saved_first, gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
-      overlap, overloads: see ``Writing``.
+      overlap, overloads, sequence: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
@@ -188,7 +189,7 @@ def operation(
                 not_derived,
                 refuse,
             ),
-            Writing(overlap, overloads),
+            Writing(overlap, overloads, sequence),
         )
         public = _public(called, signature, op, array_function)
         if inplace:
