@@ -109,9 +109,10 @@ def named(path: Path) -> tuple[str, str, str, str]:
 
 def about(item: pytest.Item) -> tuple[str, str, str, str] | None:
     """What ``named`` says of the program that a test plays; None of a test that plays none."""
-    if item.path.parent.name == "jax" or item.path.stem == "test_tutorials":
+    played = item.callspec.params if hasattr(item, "callspec") else {}  # type: ignore[attr-defined]
+    if item.path.parent.name == "jax" or (item.path.stem == "test_tutorials" and played):
         return named(item.path)
-    name = getattr(item, "callspec", None) and item.callspec.params.get("name")  # type: ignore[attr-defined]
+    name = played.get("name")
     return None if name is None else named(item.path.parent / "programs" / f"{name}.py")
 
 
