@@ -143,7 +143,7 @@ REFUSED = {
     "utils._mode_utils": "no_dispatch",
     "utils._python_dispatch": "TorchDispatchMode",
     "utils.bundled_inputs": "augment_model_with_bundled_inputs",
-    "utils.benchmark": "Compare Measurement Timer",
+    "utils.benchmark": "Compare",
     "utils.collect_env": "get_env_info get_pretty_env_info main",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension load load_inline",
     "utils.flop_counter": "FlopCounterMode register_flop_formula",
