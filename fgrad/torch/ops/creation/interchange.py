@@ -81,17 +81,36 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         _check_exported(ext_tensor)
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
     if not isinstance(ext_tensor, np.ndarray):
-        capsule = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
-        try:
-            ext_tensor = np.from_dlpack(capsule)
-        except ValueError as error:
-            if not isinstance(capsule, _Capsule):
-                raise
-            raise RuntimeError(
-                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
-                "you might have already constructed a tensor from it once."
-            ) from error
+        ext_tensor = np.from_dlpack(ext_tensor) if hasattr(ext_tensor, "__dlpack__") else _of_capsule(ext_tensor)
     return sharing_memory(np.array(ext_tensor) if copy else ext_tensor)
+
+
+def _of_capsule(capsule: Any) -> np.ndarray:
+    """The array in a capsule.
+
+    A capsule of the first version cannot say whether its memory may be written.  NumPy then assumes that it may not,
+    and PyTorch that it may.
+    """
+    try:
+        array = np.from_dlpack(_Capsule(capsule))
+    except ValueError as error:
+        raise RuntimeError(
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
+            "you might have already constructed a tensor from it once."
+        ) from error
+    return array if "versioned" in repr(capsule) else np.asarray(_Writable(array))
+
+
+@frozen
+class _Writable:
+    """The memory of an array, which may be written though the array does not say so."""
+
+    array: np.ndarray
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self.array.__array_interface__
+        return {**interface, "data": (interface["data"][0], False)}
 
 
 @frozen
@@ -138,6 +157,8 @@ def _dlpack(
     """
     _check_exported(self)
     if stream not in (None, -1):
+        if not isinstance(stream, int):
+            raise TypeError("stream must be ``int`` or ``none``")
         raise AssertionError("stream should be None on cpu.")
     geometry, value = self._geometry_of(), self._value()
     shared = not (geometry.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)
