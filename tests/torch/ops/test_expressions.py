@@ -250,6 +250,7 @@ torch.ones(0).argsort()
 torch.ones(3, 0).topk(0).values
 torch.dist(x, torch.ones(3))
 torch.aminmax(x, 0)
+torch.histogram(x).bin_edges.shape
 torch.nonzero_static(torch.ones(0, 3), size=2)
 torch.cov(torch.tensor([1.0]))
 torch.qr(x.t())[1].shape
