@@ -239,3 +239,11 @@ def test_a_storage_over_a_file(tmp_path: Any):
     assert path.read_bytes()[0] == 9
     with pytest.raises(RuntimeError, match="unable to open file"):
         torch.UntypedStorage.from_file(tmp_path / "none")
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+@pytest.mark.parametrize("source", [np.zeros(2, np.float32), bytearray(8), torch.zeros(2)])
+def test_asarray_shares_the_memory_unless_asked_to_copy(source, copy):
+    torch.asarray(source, copy=copy).fill_(1.0)
+    assert torch.asarray(source).tolist() == [0.0 if copy else 1.0] * 2
+    torch.asarray(source).fill_(0.0)

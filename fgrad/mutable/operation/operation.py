@@ -55,14 +55,9 @@ from fgrad.mutable.tensor.node import named
 from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, held_value
-from fgrad.mutable.tensor.tensor import (
-    Tensor,
-    deferred_read,
-    find_nodes,
-    is_tracked,
-    new_tensor,
-)
+from fgrad.mutable.tensor.tensor import Tensor, deferred_read, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.types.by_default import ByDefaultDtype
 from fgrad.mutable.types.dtypes import bool_, float32, uint64
 from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.values.capacity import checked_for_capacity, memory
@@ -104,11 +99,11 @@ class Operation:
     computing: Computing = COMPUTING
     gradients: Gradients = GRADIENTS
     writing: Writing = WRITING
-    plans: dict[Key, "Planned"] = field(factory=dict, init=False)
+    plans: dict[Key, "Planned"] = field(factory=ByDefaultDtype, init=False)
     #: how many operands these have in total
     operand_count: int = field(default=0, init=False)
     #: what is recorded, by the pattern of the operands, and for pull-backs by the operands that require grad
-    sized: dict[Any, Sized] = field(factory=dict, init=False)
+    sized: dict[Any, Sized] = field(factory=ByDefaultDtype, init=False)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""

@@ -43,6 +43,10 @@ KEPT = 256
 def check_overlap(tensor: Tensor, others: Sequence[Any]) -> None:
     """Raise PyTorch's error if elements to be written share memory, with one another or partly with those read."""
     check_repeated(tensor)
+    _check_partial_overlaps(tensor, others)
+
+
+def _check_partial_overlaps(tensor: Tensor, others: Sequence[Any]) -> None:
     for x in others:
         if isinstance(x, Tensor) and x._storage is tensor._storage:
             check_partial_overlap(tensor, x)
@@ -72,11 +76,12 @@ def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
 
 
 def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]], None]:
-    """A check that only warns if elements to be written share memory, as the kernel does not read what it writes."""
+    """A check that only warns if elements to be written share memory with one another."""
 
     def check(tensor: Tensor, others: Sequence[Any]) -> None:
         if _repeats(tensor):
             warn(_DEPRECATED.format(function, example))
+        _check_partial_overlaps(tensor, others)
 
     return check
 

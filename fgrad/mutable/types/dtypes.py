@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from attrs import frozen
 
+from fgrad.mutable.types.by_default import switch
 from fgrad.mutable.types.type_names import type_name
 
 
@@ -275,7 +276,9 @@ def set_default_dtype(d: dtype, /) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    _default = d
+    if d is not _default:
+        switch(_default, d)
+        _default = d
 
 
 def default_complex_dtype() -> dtype:

@@ -58,6 +58,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 def _promoted(one: dtype, other: dtype) -> dtype:
     if one is other:
         return one
+    if one in dtypes.FLOAT8 or other in dtypes.FLOAT8:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{one.scalar_name} and {other.scalar_name}"
+        )
     low, high = sorted((one, other), key=_kind)
     if {one, other} & _WIDE_UNSIGNED and not high.is_floating_point:
         raise RuntimeError(

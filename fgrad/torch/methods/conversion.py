@@ -264,7 +264,7 @@ plain_classes: list[type] = []
 @method
 @as_method(METHOD_IN_PYTHON)
 def __format__(self: Tensor, spec: str) -> str:
-    if not self._type.shape and type(self) is Tensor:
+    if not self._type.shape and type(self) is Tensor and not self.is_meta:
         return format(item(self), spec)
     return object.__format__(self, spec)
 

@@ -65,7 +65,7 @@ FAMILIES = {
     "nn.recurrent_functions": "lstm() gru() rnn_tanh() rnn_relu() lstm_cell() gru_cell() rnn_tanh_cell() "
     "rnn_relu_cell()",
     "ops.creation.combinations": "addcmul addcmul_ addcdiv addcdiv_ lerp lerp_",
-    "ops.creation.interchange": "frombuffer() from_dlpack() to_dlpack() .__dlpack__ .__dlpack_device__",
+    "ops.creation.interchange": "asarray() frombuffer() from_dlpack() to_dlpack() .__dlpack__ .__dlpack_device__",
     "ops.creation.ranges": "arange() range() linspace() logspace()",
     "ops.creation.signal_windows": "hann_window() hamming_window() bartlett_window() blackman_window() kaiser_window()",
     "ops.elementwise.activations": "F.hardshrink hardshrink F.prelu prelu",

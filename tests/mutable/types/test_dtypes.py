@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fgrad.torch
 from fgrad.mutable.types import dtypes, limits
 from tests.torch.oracle import outcome
 
@@ -159,3 +160,27 @@ def test_legacy_tensor_types_of_other_devices(default_dtype):
 @pytest.mark.parametrize("name", ["torch.Foo", "int", "FloatTensor", "torch.tpu.Float"])
 def test_what_is_no_legacy_tensor_type(name):
     assert outcome(dtypes.parse_tensor_type, name) == outcome(torch.zeros(1).type, name)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, x: x + 0.5,
+        lambda t, x: x * 0.5j,
+        lambda t, x: x / x,
+        lambda t, x: x.sin(),
+        lambda t, x: t.where(x > 0, x, 0.5),
+        lambda t, x: t.func.vmap(t.sin)(x),
+        lambda t, x: t.func.grad(lambda y: (y + x / 2).sum())(t.ones(3)),
+        lambda t, x: t.ones(3, requires_grad=True) + x.sqrt(),
+    ],
+)
+def test_integers_follow_the_default_dtype_when_it_changes(function, default_dtype):
+    found = []
+    for t in (fgrad.torch, torch):
+        results = []
+        for name in ("float32", "float64", "float32", "float64"):
+            t.set_default_dtype(getattr(t, name))
+            results.append(str(function(t, t.tensor([1, 2, 3])).dtype))
+        found.append(results)
+    assert found[0] == found[1]

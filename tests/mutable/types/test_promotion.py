@@ -68,7 +68,7 @@ def test_numbers_of_numpy(value):
 
 @pytest.mark.parametrize("function", ["promote_types", "can_cast"])
 def test_pairs_of_dtypes(function):
-    for one, other in itertools.product([*dtypes.ALL, float, "float32"], repeat=2):
+    for one, other in itertools.product([*dtypes.ALL, *dtypes.FLOAT8, float, "float32"], repeat=2):
         its_one, its_other = (theirs(each) if isinstance(each, dtypes.dtype) else each for each in (one, other))
         expected = outcome(getattr(torch, function), its_one, its_other)
         assert outcome(getattr(promotion, function), one, other) == expected, (one, other)

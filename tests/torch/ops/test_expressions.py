@@ -51,6 +51,16 @@ torch.empty(0).resize_(2, memory_format=torch.preserve_format)
 torch.empty(2).resize_(-1, 2)
 torch.empty(2).resize_as_(last, memory_format=torch.preserve_format).stride()
 torch.empty(2).resize(3)
+torch.cat([last[..., :1], last[..., 1:]], -1).stride()
+torch.cat([last[::2], last], 1).stride()
+torch.cat([last[..., 1:], last.contiguous()[..., 1:]]).stride()
+torch.cat([last, torch.empty(0)]).stride()
+torch.cat([last, torch.empty(2, 0, *last.shape[2:])], 1).stride()
+torch.cat([torch.empty(0), torch.empty(0)], 1)
+torch.cat([torch.empty(0), torch.empty(0)], -3)
+torch.cat([torch.empty(0), x], 2)
+x.roll(1, None)
+f"{torch.tensor(1.0, device='meta')}"
 reversed(x)
 reversed(torch.tensor(1.0))
 """
@@ -123,6 +133,16 @@ torch.asarray(leaf, requires_grad=False)
 torch.asarray([1, 2], copy=False)
 torch.asarray(1.5, copy=False)
 torch.asarray(np.float32(1.5), copy=False)
+torch.asarray(np.arange(2.0), dtype=torch.float32, copy=False)
+torch.asarray(x, dtype=torch.float64, copy=False)
+torch.asarray(bytearray(8))
+torch.asarray(memoryview(bytearray(b"abcd")), dtype=torch.uint8)
+torch.asarray(bytearray(3))
+torch.asarray(torch.utils.dlpack.to_dlpack(x))
+torch.as_tensor(x, device="meta").device
+torch.asarray(x, device="meta").device
+torch.vander(torch.tensor([2, 200], dtype=torch.uint8), 3)
+torch.vander(torch.tensor([True, False]))
 torch.tensor([2**64 - 1], dtype=torch.uint64).to(torch.float64)
 torch.tensor(2**63, dtype=torch.int64)
 torch.tensor(2**63)
@@ -230,6 +250,7 @@ torch.ones(0).argsort()
 torch.ones(3, 0).topk(0).values
 torch.dist(x, torch.ones(3))
 torch.aminmax(x, 0)
+torch.histogram(x).bin_edges.shape
 torch.nonzero_static(torch.ones(0, 3), size=2)
 torch.cov(torch.tensor([1.0]))
 torch.qr(x.t())[1].shape
@@ -245,6 +266,10 @@ torch.ones(3, 1).expand(3, 3).tril_(1)
 torch.ones(3, 1).expand(3, 3).triu_()
 torch.arange(9.0).view(1, 3, 3).expand(2, 3, 3).triu_()
 torch.ones(1).expand(2, 2).tril_()
+(x[0] > 1)[:3].clone().masked_fill_(x[0, 1:] > 1, False)
+(lambda mask: mask[1:].masked_fill_(mask[:-1], False))(x[0] > 1)
+(lambda mask: mask.masked_fill_(mask, False))(x[0] > 1)
+(lambda i: i[1:].index_fill_(0, i[:-1], 7))(torch.arange(4))
 """
 
 

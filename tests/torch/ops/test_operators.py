@@ -98,7 +98,9 @@ def test_unary_operators(name: str, one: str):
     assert_same(*found)
 
 
-@pytest.mark.parametrize("name", ["__add__", "__radd__", "__rsub__", "__eq__", "__iadd__", "__lt__", "__rpow__"])
+@pytest.mark.parametrize(
+    "name", ["__add__", "__radd__", "__rsub__", "__rtruediv__", "__eq__", "__iadd__", "__lt__", "__rpow__"]
+)
 def test_foreign_operands_are_not_answered(name: str):
     for torch in (ours, theirs):
         assert getattr(torch.ones(2), name)("a") is NotImplemented

@@ -36,14 +36,24 @@ def test_capsules_of_tensors():
         lambda t: t.ones(2, dtype=t.complex64).conj().__dlpack__(),
         lambda t: t.from_dlpack(t.ones(2, device="meta")),
         lambda t: t.ones(2).__dlpack__(stream=1),
+        lambda t: t.ones(2).__dlpack__(stream=object()),
     ],
 )
 def test_what_is_not_exported(export: Callable[[Any], Any]):
-    with pytest.raises((BufferError, ValueError, AssertionError)) as theirs:
+    with pytest.raises((BufferError, ValueError, AssertionError, TypeError)) as theirs:
         export(torch)
     with pytest.raises(theirs.type) as found:
         export(ours)
     assert first_part(str(found.value)) == first_part(str(theirs.value))
+
+
+def test_capsules_share_memory():
+    for t in (ours, torch):
+        tensor = t.zeros(3)
+        other = t.from_dlpack(t.to_dlpack(tensor))
+        other[0] = 5.0
+        tensor[1] = 7.0
+        assert tensor.tolist() == other.tolist() == [5.0, 7.0, 0.0]
 
 
 def test_that_require_grad():

@@ -1,6 +1,5 @@
 """Tensors from data: nested lists, numbers, NumPy and JAX arrays, other tensors."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, extent, is_dense, memory_order
 from fgrad.mutable.tensor.exported import over
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type, type_of
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
@@ -18,7 +17,7 @@ from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.mutable.values.evaluation import as_jax
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import laid_out
-from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array, wants_grad
+from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array
 from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, UNLISTED_METHOD
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
@@ -27,10 +26,6 @@ from fgrad.torch.ops.table.table import composite
 _COPY_CONSTRUCTED = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
     "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
-)
-_UNSPECIFIED = (
-    "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
-    "requires_grad=False explicitly to get the old behavior and silence this warning."
 )
 
 
@@ -122,37 +117,12 @@ def _strides_of(array: np.ndarray) -> Ints:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor itself; from anything else, a new tensor that shares memory where it can."""
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
+        return data.to(device, dtype)
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.argument(dtype, "as_tensor").numpy == data.dtype):
         if device_or_default(device) == CPU:
             return sharing_memory(data)
         return tensor_from_array(data, dtypes.from_numpy(data.dtype), device)
     return tensor_from_data(data, dtype, device)
-
-
-@composite(method=False, dispatch=FACTORY)
-def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool | None = None
-) -> Tensor:
-    """``as_tensor`` with control over copying and requires_grad, by NumPy's name."""
-    result = as_tensor(obj, dtype, device)
-    if copy is False and isinstance(obj, np.generic):
-        raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
-    if copy is False and isinstance(obj, Sequence | complex | float | int):
-        raise ValueError("can't alias arbitrary sequence into a tensor.")
-    if copy is False and isinstance(obj, Tensor) and result is not obj:
-        raise ValueError(
-            f"can't alias tensor with dtype '{obj._type.dtype.scalar_name}' into dtype "
-            f"'{result._type.dtype.scalar_name}'."
-        )
-    if copy and result is obj:
-        result = result.clone()
-    requires = wants_grad(requires_grad, "asarray")
-    if requires_grad is None:
-        if isinstance(obj, Tensor) and is_tracked(obj):
-            warn(_UNSPECIFIED, UserWarning)
-        return result
-    return result.requires_grad_() if requires else result.detach() if is_tracked(result) else result
 
 
 @composite(method=False, dispatch=CLOSED)

@@ -6,21 +6,83 @@ Writable memory is shared: each side sees what the other writes (NOTE [Exported 
 
 from typing import Any
 
+import jax
 import numpy as np
 from attrs import evolve, frozen
 
+from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.exported import window
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import concrete, is_abstract
-from fgrad.torch.ops.creation.data import sharing_memory
-from fgrad.torch.ops.creation.making import requiring_grad
+from fgrad.torch.ops.creation.data import as_tensor, sharing_memory
+from fgrad.torch.ops.creation.making import requiring_grad, wants_grad
 from fgrad.torch.ops.families import put_method
 from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, METHOD_IN_PYTHON, as_method
 from fgrad.torch.ops.table.table import composite
 
 _CPU = 1
+
+_UNSPECIFIED = (
+    "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+    "requires_grad=False explicitly to get the old behavior and silence this warning."
+)
+
+
+@composite(method=False, dispatch=FACTORY)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool | None = None
+) -> Tensor:
+    """A tensor of what has elements in memory (tensors, arrays, buffers), or of nested lists and numbers.
+
+    ``copy`` says whether the memory is copied (True), shared (False), or copied if it has to be (None).
+
+    >>> import numpy as np, fgrad.torch as torch
+    >>> array = np.zeros(2)
+    >>> torch.asarray(array).fill_(1), torch.asarray(array, copy=True).fill_(2), array
+    (tensor([1., 1.], dtype=torch.float64), tensor([2., 2.], dtype=torch.float64), array([1., 1.]))
+
+    Source: `torch.asarray <https://docs.pytorch.org/docs/stable/generated/torch.asarray.html>`_.
+    """
+    held = _held(obj, dtype)
+    if held is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        result = as_tensor(obj, dtype, device)
+    else:
+        result = held.to(device, dtype)
+        if copy is False and isinstance(obj, np.generic):
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
+        if copy is False and result is not held:
+            raise ValueError(
+                f"can't alias tensor with dtype '{held._type.dtype.scalar_name}' into dtype "
+                f"'{result._type.dtype.scalar_name}'."
+            )
+        if copy and result is held:
+            result = result.clone()
+    requires = wants_grad(requires_grad, "asarray")
+    if requires_grad is None:
+        if isinstance(obj, Tensor) and is_tracked(obj):
+            warn(_UNSPECIFIED, UserWarning)
+        return result
+    return result.requires_grad_() if requires else result.detach() if is_tracked(result) else result
+
+
+def _held(obj: Any, dtype: Any) -> Tensor | None:
+    """A tensor over the memory of an object, or None if its elements are Python's."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, jax.Array | np.ndarray | np.generic):
+        return as_tensor(obj)
+    if hasattr(obj, "__dlpack__") or type_name(obj) == "PyCapsule":
+        return from_dlpack(obj)
+    try:
+        memoryview(obj)
+    except TypeError:
+        return None
+    return frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
 
 
 @composite(method=False, dispatch=FACTORY)
@@ -81,17 +143,36 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         _check_exported(ext_tensor)
         return ext_tensor.detach() if not copy else ext_tensor.detach().clone()
     if not isinstance(ext_tensor, np.ndarray):
-        capsule = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
-        try:
-            ext_tensor = np.from_dlpack(capsule)
-        except ValueError as error:
-            if not isinstance(capsule, _Capsule):
-                raise
-            raise RuntimeError(
-                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
-                "you might have already constructed a tensor from it once."
-            ) from error
+        ext_tensor = np.from_dlpack(ext_tensor) if hasattr(ext_tensor, "__dlpack__") else _of_capsule(ext_tensor)
     return sharing_memory(np.array(ext_tensor) if copy else ext_tensor)
+
+
+def _of_capsule(capsule: Any) -> np.ndarray:
+    """The array in a capsule.
+
+    A capsule of the first version cannot say whether its memory may be written.  NumPy then assumes that it may not,
+    and PyTorch that it may.
+    """
+    try:
+        array = np.from_dlpack(_Capsule(capsule))
+    except ValueError as error:
+        raise RuntimeError(
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so "
+            "you might have already constructed a tensor from it once."
+        ) from error
+    return array if "versioned" in repr(capsule) else np.asarray(_Writable(array))
+
+
+@frozen
+class _Writable:
+    """The memory of an array, which may be written though the array does not say so."""
+
+    array: np.ndarray
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self.array.__array_interface__
+        return {**interface, "data": (interface["data"][0], False)}
 
 
 @frozen
@@ -138,6 +219,8 @@ def _dlpack(
     """
     _check_exported(self)
     if stream not in (None, -1):
+        if not isinstance(stream, int):
+            raise TypeError("stream must be ``int`` or ``none``")
         raise AssertionError("stream should be None on cpu.")
     geometry, value = self._geometry_of(), self._value()
     shared = not (geometry.neg or is_abstract(value) or not value.size or self.device.type != "cpu" or copy)

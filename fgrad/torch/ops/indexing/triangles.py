@@ -201,7 +201,7 @@ def vander(x: Array, N: Any = None, increasing: bool = False) -> Tensor:
     count = x._type.shape[0] if N is None else N
     if count < 0:
         raise RuntimeError("N must be non-negative.")
-    return _powers(x, count, increasing)
+    return _powers(x if x._type.inexact else x.to(dtypes.int64), count, increasing)
 
 
 @operation("FlipBackward0", name="_vander", method=False, function=False)

@@ -66,7 +66,7 @@ _HISTOGRAMS = [
 
 @composite()
 @each_example("aten::histogram")
-def histogram(input: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogram(input: Array, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """The number of elements in each bin, and the edges of the bins.
 
     Arguments:

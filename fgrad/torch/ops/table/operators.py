@@ -108,8 +108,11 @@ _operator("__truediv__", arithmetic._div.operation, arithmetic.div, _as("div"))
 _operator("__itruediv__", _inplace_applied(arithmetic._div.operation), TABLE["div_"].call, _as("div_"))
 
 
-def _quotient_of(self: Tensor, other: Any) -> Tensor:
-    return powers.reciprocal(self) * other
+def _quotient_of(self: Tensor, other: Any) -> Any:
+    try:
+        return powers.reciprocal(self) * other
+    except TypeError:
+        return NotImplemented
 
 
 _enter("__rtruediv__", _quotient_of, _IN_PYTHON)

@@ -11,9 +11,9 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.joins import Join, Piece
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.operation.output_strides import is_channels_last, laid_out_in
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types.type_names import type_name
-from fgrad.torch.ops.creation.copying import channels_last
 from fgrad.torch.ops.table.broadcasting import common
 from fgrad.torch.ops.table.outputs import JOINED
 from fgrad.torch.ops.table.table import Arrays, composite, operation, operation_of, run_into
@@ -46,13 +46,13 @@ def _is_joined(shape: Ints) -> bool:
 
 
 def _joined_strides(operands: Sequence[Any], shape: Ints) -> Ints | None:
-    """``channels_last`` if all tensors are in that format."""
-    if len(shape) != 4 or any(x._geometry is None and x._storage.strides is None for x in operands):
+    """``channels_last`` if all tensors have their axes in that order, dense or not."""
+    if len(shape) not in (4, 5) or any(x._geometry is None and x._storage.strides is None for x in operands):
         return None
     geometries = [x._geometry_of() for x in operands]
-    if any(g.contiguous or g.strides != channels_last(g.sizes, "channels_last") for g in geometries):
+    if any(len(g.sizes) != len(shape) or g.contiguous or not is_channels_last(g) for g in geometries):
         return None
-    return channels_last(shape, "channels_last")
+    return laid_out_in((0, *range(2, len(shape)), 1), shape)
 
 
 def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
@@ -107,10 +107,11 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     shapes = [x._type.shape for x in tensors]
     if () in shapes:
         raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
-    first = next(filter(_is_joined, shapes), (0,))
-    dim = wrap_dim(dim if axis is None else axis, len(first))
+    first = next(filter(_is_joined, shapes), None)
+    # empty vectors alone may be joined along any axis
+    dim = 0 if first is None else wrap_dim(dim if axis is None else axis, len(first))
     for i, shape in enumerate(shapes):
-        if not _is_joined(shape):
+        if first is None or not _is_joined(shape):
             continue
         if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")

@@ -138,7 +138,7 @@ def _rolled(x: Any, shift: int, axis: int) -> Any:
 
 
 @overloaded(out=NOT_TAKEN)
-def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
+def roll(input: Array, shifts: Dims, dims: Dims | None = ()) -> Choice:
     """Elements shifted circularly along axes; without axes, in the flattened tensor.
 
     >>> import fgrad.torch as torch
@@ -147,7 +147,7 @@ def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
 
     Source: `torch.roll <https://docs.pytorch.org/docs/stable/generated/torch.roll.html>`_.
     """
-    shifts, axes = (x if isinstance(x, tuple) else (x,) for x in (shifts, dims))
+    shifts, axes = (x if isinstance(x, tuple) else (x,) for x in (shifts, () if dims is None else dims))
     if not shifts:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(axes) and (axes or len(shifts) > 1):
