@@ -79,7 +79,7 @@ class MapLevel:
 
 
 class GradientLevel(MapLevel):
-    """A level that autograd opens itself, for a batch of gradients or tangents: custom functions run in it as they are."""
+    """One that autograd opens itself, for a batch of gradients or tangents: custom functions run in it as they are."""
 
 
 def next_level() -> int:
