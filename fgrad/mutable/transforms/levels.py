@@ -78,6 +78,10 @@ class MapLevel:
                 outside._counter.value = version
 
 
+class GradientLevel(MapLevel):
+    """One that autograd opens itself, for a batch of gradients or tangents: custom functions run in it as they are."""
+
+
 def next_level() -> int:
     """The number of a new level."""
     return next(_numbers)
@@ -86,8 +90,8 @@ def next_level() -> int:
 class mapping(Scope):
     """Open a level of ``vmap`` for a block."""
 
-    def __init__(self, size: int, randomness: str):
-        self.as_value: Any = MapLevel(next(_numbers), size, randomness, (modes.level, modes.derived))
+    def __init__(self, size: int, randomness: str, kind: type[MapLevel] = MapLevel):
+        self.as_value: Any = kind(next(_numbers), size, randomness, (modes.level, modes.derived))
 
     def values(self) -> dict[str, Any]:
         level = self.as_value
@@ -96,6 +100,11 @@ class mapping(Scope):
             "maps": (*modes.maps, level),
             "level": level.number,
         }
+
+
+def mapping_gradients(size: int) -> mapping:
+    """Open a level for a batch of gradients or tangents."""
+    return mapping(size, "error", GradientLevel)
 
 
 class capturing(Scope):

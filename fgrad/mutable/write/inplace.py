@@ -391,7 +391,8 @@ def rebase(tensor: Tensor, node: Node) -> None:
     copy = CopySlices(base, tensor._geometry_of(), node)
     gradient_function(base)
     make(base, copy)
-    gradient_function(tensor)
+    # also where the write has been counted before and the old history was asked for since
+    renew(tensor)
 
 
 def make(tensor: Tensor, node: Node) -> None:

@@ -26,7 +26,7 @@ from fgrad.mutable.tensor.tensor import (
     to_device_of,
 )
 from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping_gradients
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import filled
@@ -336,7 +336,7 @@ def _batched_gradients(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
             f"{sizes} for the mapped dimension"
         )
-    with mapping(sizes[0], "error") as level:
+    with mapping_gradients(sizes[0]) as level:
         examples = [(edge, None if g is None else cross_in(g, level)) for edge, g in roots]
         gradients = engine.run_backward(examples, keep_graph, create_graph, inputs, False)
     return [None if g is None else cross_out(g, level) for g in gradients]

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.levels import MapLevel, below, cross_in, cross_out, is_mapped, mapped_at
+from fgrad.mutable.transforms.levels import GradientLevel, MapLevel, below, cross_in, cross_out, is_mapped, mapped_at
 from fgrad.torch import ops
 from fgrad.torch.autograd.function_node import Rules, call
 from fgrad.torch.trees import flatten, spread, unflatten
@@ -35,7 +35,7 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     Raises:
       RuntimeError: the function has no ``setup_context``, or is mapped and has no rule for it, or two.
     """
-    if not modes.transforms:
+    if all(isinstance(level, GradientLevel) for level in modes.transforms):
         return call(cls, args, kwargs)
     if cls.setup_context is Rules.setup_context:
         raise RuntimeError(
@@ -43,7 +43,7 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             f"override the setup_context staticmethod. {_PAGE}"
         )
     level = mapped_at(flatten(args)[0])
-    if level is None:
+    if level is None or isinstance(level, GradientLevel):
         return call(cls, args, kwargs)
     overridden = cls.vmap is not Rules.vmap
     if cls.generate_vmap_rule:

@@ -10,7 +10,7 @@ from typing import Any
 from fgrad.mutable.context.modes import enable_grad
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping_gradients
 from fgrad.torch import ops
 from fgrad.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fgrad.torch.autograd.products import hvp, jvp, vhp, vjp
@@ -215,7 +215,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: 
             "`vectorize=True`."
         )
     sizes = [x.numel() for x in primals]
-    with mapping(sum(sizes), "error") as level, dual_level():
+    with mapping_gradients(sum(sizes)) as level, dual_level():
         tangents = [cross_in(block, level).view_as(x) for x, block in zip(primals, _basis(primals), strict=True)]
         duals = [make_dual(x, tangent) for x, tangent in zip(primals, tangents, strict=True)]
         outputs = func(*duals)

@@ -6,7 +6,7 @@ from typing import Any
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge
-from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping
+from fgrad.mutable.transforms.levels import cross_in, cross_out, mapping_gradients
 from fgrad.mutable.types.dtypes import complex128, float64
 from fgrad.torch import ops
 from fgrad.torch.autograd.backward import grad
@@ -292,7 +292,7 @@ def _compare_batched(
     output: int | None,
 ) -> None:
     try:
-        with mapping(2, "error") as level:
+        with mapping_gradients(2) as level:
             results = [cross_out(x, level) for x in function(cross_in(ops.stack(vectors).detach(), level))]
     except RuntimeError as error:
         raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{advice}") from error

@@ -47,6 +47,12 @@ def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
+def others(enter: Callable[[Any], Any], args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
+    """The arguments, those that are not selected mapped by a function."""
+    selected = positions(argnums, len(args))
+    return tuple([x if i in selected else enter(x) for i, x in enumerate(args)])
+
+
 def split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
     """The output and the auxiliary data.
 

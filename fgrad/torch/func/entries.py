@@ -21,12 +21,56 @@ from fgrad.mutable.tensor.node import Edge, Node, next_sequence, node_name
 from fgrad.mutable.tensor.origin import LEFT, origin_of
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, alias, gradient_edge, is_tracked
 from fgrad.mutable.transforms.forward import carry
-from fgrad.mutable.transforms.levels import brought_in, deriving
+from fgrad.mutable.transforms.levels import brought_in, check_write, deriving
+from fgrad.torch.trees import map_leaves
 
 SAVED_HOOKS = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
     "case."
 )
+
+
+class Unvaried:
+    """The arguments that a function is not differentiated with respect to, as it gets them: it may write them.
+
+    It gets other handles on the same memory.  Tensors with a history outside stay as they are, and may not be written.
+    """
+
+    def __init__(self) -> None:
+        #: each with its handle, and its version and elements before
+        self.entered: list[tuple[Tensor, Tensor, int, Any]] = []
+
+    def enter(self, tree: Any) -> Any:
+        """The arguments for the inside of the innermost level."""
+        return map_leaves(self._enter, tree)
+
+    def _enter(self, x: Any) -> Any:
+        if not isinstance(x, Tensor) or is_tracked(x):
+            return x
+        handle = alias(x)
+        handle._level = modes.level
+        if modes.differentiating:
+            modes.differentiating[-1].made.append(weakref.ref(handle))
+        _carry_tangents(x, handle)
+        self.entered.append((x, handle, x._counter.value, x._storage.array))
+        return handle
+
+    def write_back(self) -> None:
+        """Give the arguments the history of what was written to them; called after the level.
+
+        Raises:
+          RuntimeError: what was written is batched, and the argument is not.
+        """
+        for x, handle, version, before in self.entered:
+            written = x._counter.value
+            if written == version:
+                continue
+            value, x._storage.array = x._storage.array, before
+            check_write(x, value)
+            x._storage.array = value
+            if is_tracked(handle) or modes.dual_level >= 0:
+                x.copy_(handle)
+                x._counter.value = written  # the memory is the same, and the write has been counted
 
 
 class Entry(Node):

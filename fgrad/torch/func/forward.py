@@ -9,8 +9,8 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.transforms.forward import level_opened, tangent_of
 from fgrad.mutable.transforms.levels import deriving
 from fgrad.torch.autograd.forward_ad import make_dual, unpack_dual
-from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
-from fgrad.torch.func.entries import GradLevel
+from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, others, replaced, split_aux, undone
+from fgrad.torch.func.entries import GradLevel, Unvaried
 from fgrad.torch.trees import flatten, unflatten
 
 _JVP = "jvp(f, primals, tangents)"
@@ -92,14 +92,16 @@ def jvp_at(
         for x in each:
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(x)}")
+    unvaried = Unvaried()
     with JvpLevel():
         duals = unflatten([_dual(p, t) for p, t in zip(leaves, directions, strict=True)], structure)
-        args = duals if argnums is None else replaced(primals, argnums, duals)
+        args = duals if argnums is None else replaced(others(unvaried.enter, primals, argnums), argnums, duals)
         result, aux = split_aux(func(*args), has_aux, _JVP)
         outputs, out_structure = flatten(result)
         check_outputs(outputs, _JVP)
         pairs = [_unpacked(x, strict) for x in outputs]
         aux = undone(lambda x: unpack_dual(x).primal, aux) if has_aux else None
+    unvaried.write_back()
     pair = unflatten([p for p, _ in pairs], out_structure), unflatten([t for _, t in pairs], out_structure)
     return (*pair, aux) if has_aux else pair
 

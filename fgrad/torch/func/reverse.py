@@ -8,8 +8,8 @@ from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.torch.autograd.backward import checked_flags, seeds
-from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, replaced, split_aux, undone
-from fgrad.torch.func.entries import GradLevel
+from fgrad.torch.func.arguments import Argnums, check_outputs, chosen, others, replaced, split_aux, undone
+from fgrad.torch.func.entries import GradLevel, Unvaried
 from fgrad.torch.trees import flatten, map_leaves, shown, unflatten
 
 
@@ -67,9 +67,11 @@ def _grad_and_value(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
     call = "grad_and_value(f)(*args)"
+    unvaried = Unvaried()
     with GradLevel() as level:
         entered = map_leaves(level.enter, chosen(args, argnums))
-        output, aux = split_aux(func(*replaced(args, argnums, entered), **kwargs), has_aux, call)
+        given = replaced(others(unvaried.enter, args, argnums), argnums, entered)
+        output, aux = split_aux(func(*given, **unvaried.enter(kwargs)), has_aux, call)
         if not isinstance(output, Tensor):
             raise RuntimeError(f"{call}: Expected f(*args) to return a Tensor, got {type(output)}")
         if output._type.shape:
@@ -88,7 +90,8 @@ def _grad_and_value(
         value = level.leave(output)
         aux = undone(level.leave, aux) if has_aux else None
         level.cut()
-        return gradient, (value, aux) if has_aux else value
+    unvaried.write_back()
+    return gradient, (value, aux) if has_aux else value
 
 
 @boundary
@@ -121,9 +124,10 @@ def vjp_at(
 ) -> tuple[Any, ...]:
     """``vjp`` with respect to some of the primals, of all if ``argnums`` is None."""
     call = "vjp(f, *primals)"
+    unvaried = Unvaried()
     with GradLevel() as level:
         entered = map_leaves(level.enter, primals if argnums is None else chosen(primals, argnums))
-        args = entered if argnums is None else replaced(primals, argnums, entered)
+        args = entered if argnums is None else replaced(others(unvaried.enter, primals, argnums), argnums, entered)
         output, aux = split_aux(func(*args), has_aux, call)
         outputs, structure = flatten(output)
         check_outputs(outputs, call)
@@ -138,6 +142,7 @@ def vjp_at(
         leaves, entered_structure = flatten(entered)
         kept = level.cut([*outputs, *leaves])
         outputs, leaves = kept[: len(outputs)], kept[len(outputs) :]
+    unvaried.write_back()
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         checked_flags(retain_graph=retain_graph, create_graph=create_graph)

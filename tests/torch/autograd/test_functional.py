@@ -30,6 +30,28 @@ def mixed(a: Any, b: Any) -> Any:
     return (a * b * b).sum()
 
 
+def custom(t: Any) -> Any:
+    """A sine as a custom function with no word about transformations."""
+
+    class Sine(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            ctx.save_for_forward(a)
+            return a.sin()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            # a second function, called where the gradients are a batch
+            return grad * Sine.apply(ctx.saved_tensors[0] + 1.5)
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * ctx.saved_tensors[0].cos()
+
+    return Sine.apply
+
+
 def of(t: Any) -> Any:
     return t.autograd.functional
 
@@ -74,6 +96,13 @@ JACOBIANS = {
     "jacobian forward one by one": lambda t, k, a, b: of(t).jacobian(two, (a, b), strategy="forward-mode", **k),
     "jacobian forward list": lambda t, k, a, b: of(t).jacobian(
         lambda a: [a], a, vectorize=True, strategy="forward-mode", **k
+    ),
+    "jacobian vectorized custom": lambda t, k, a, b: of(t).jacobian(custom(t), a, vectorize=True, **k),
+    "jacobian forward custom": lambda t, k, a, b: of(t).jacobian(
+        custom(t), a, vectorize=True, strategy="forward-mode", **k
+    ),
+    "hessian forward custom": lambda t, k, a, b: of(t).hessian(
+        lambda a: custom(t)(a).sum(), a, vectorize=True, outer_jacobian_strategy="forward-mode", **k
     ),
     "jacobian strategy": lambda t, k, a, b: of(t).jacobian(cubed, a, strategy="q", **k),
     "hessian of two": lambda t, k, a, b: of(t).hessian(mixed, (a, b), **k),

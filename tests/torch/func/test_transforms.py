@@ -521,3 +521,51 @@ def test_what_left_a_function_says_so():
     ours.func.grad(lambda x: kept.append(x.sin()) or x.sum())(ours.ones(2))
     with pytest.raises(RuntimeError, match="left it through a list or a global"):
         (kept[0] * 2).sum().backward()
+
+
+def squared_after_write(x: Any, y: Any) -> Any:
+    y.mul_(x)
+    return (y * y).sum()
+
+
+def of_written(t: Any, x: Any) -> Any:
+    y = t.tensor([3.0, 5.0, 2.0])
+    return (t.func.grad(squared_after_write)(x, y) * y).sum()
+
+
+def statistics(t: Any, x: Any) -> Any:
+    buffers = {"count": t.zeros(()), "means": [t.zeros(3)]}
+
+    def loss(x: Any, state: Any) -> Any:
+        state["count"] += 1
+        state["means"][0].lerp_(x.detach(), 0.5)
+        return (x * x).sum()
+
+    found = t.func.grad(loss)(x, buffers), t.func.grad_and_value(loss)(x, state=buffers)
+    return found, buffers, buffers["count"]._version
+
+
+def written_view(t: Any, x: Any) -> Any:
+    base = t.ones(4)
+    t.func.grad(squared_after_write)(x.requires_grad_(), base[:3])
+    return base, t.autograd.grad(base.sum(), x)
+
+
+WRITING = {
+    "gradient": lambda t, x, b: (t.func.grad(squared_after_write)(x, y := t.ones(3) * 2), y, y._version),
+    "gradient of it": lambda t, x, b: t.func.grad(lambda x: of_written(t, x))(x),
+    "tangent of it": lambda t, x, b: push(t, lambda x: of_written(t, x), x),
+    "gradient outside": lambda t, x, b: t.autograd.grad(of_written(t, x.requires_grad_()), x),
+    "jacrev": lambda t, x, b: (t.func.jacrev(lambda x, y: y.add_(x).sin())(x, y := t.ones(3)), y),
+    "jacfwd": lambda t, x, b: (t.func.jacfwd(lambda x, y: y.add_(x).sin())(x, y := t.ones(3)), y),
+    "hessian": lambda t, x, b: t.func.hessian(squared_after_write)(x, t.ones(3) * 2),
+    "statistics": lambda t, x, b: statistics(t, x),
+    "view": lambda t, x, b: written_view(t, x),
+    "mapped": lambda t, x, b: (t.func.vmap(t.func.grad(squared_after_write))(b, y := t.ones(4, 3) * 2), y),
+    "not mapped": lambda t, x, b: t.func.vmap(t.func.grad(squared_after_write), (0, None))(b, t.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_arguments_that_are_written(name: str) -> None:
+    agree(Case(name, WRITING[name], (X, BATCH)), torch)

@@ -94,3 +94,19 @@ def test_a_complex_exponent(exponent):
     actual = _value_and_gradient(ours, lambda torch: lambda x: torch.pow(x, exponent), x)
     for mine, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(mine, other, 1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("name", ["scatter_reduce", "index_reduce"])
+@pytest.mark.parametrize("zeros", [1, 2, 3])
+def test_the_second_derivative_of_a_scattered_product_of_zeros(zeros, name, include_self):
+    # PyTorch refuses it from two zeros on
+    x = ours.tensor([0.5, 2.0], dtype=ours.float64, requires_grad=True)
+    values = ours.tensor([0.0] * zeros + [4.0] * (4 - zeros), dtype=ours.float64, requires_grad=True)
+    index = ours.tensor([0, 0, 0, 1])
+
+    def product(x, values):
+        return getattr(ours, name)(x, 0, index, values, "prod", include_self=include_self)
+
+    assert ours.autograd.gradgradcheck(product, (x, values))

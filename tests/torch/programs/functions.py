@@ -88,6 +88,7 @@ w = x * 2
 v = w[:2]
 r = D.apply(v)
 print(r is v, v.grad_fn, w.grad_fn)
+print(torch.autograd.grad(r.sum(), x), v.grad_fn.next_functions)
 
 
 class B(Function):

@@ -1,8 +1,8 @@
 """Scattered values reduced where they meet: ``scatter_reduce`` and ``index_reduce``.
 
-NOTE [Gradients of scattered reductions]
-The derivatives are PyTorch's conventions, not those of the arithmetic: values that tie for the extremum share its
-gradient evenly, and a product's gradient, the product of the other factors, is computed by division except at zeros.
+NOTE [Gradients of scattered extrema]
+Values that tie for the extremum share its gradient evenly, and so does the element itself if it is a tie, also where it
+is not to count: that is PyTorch's convention, not the arithmetic's.
 """
 
 from collections.abc import Callable
@@ -75,53 +75,30 @@ def _counts(array: Any, coordinates: Coordinates, values: Any, include_self: boo
     return jnp.maximum(counts, 1) if not jnp.iscomplexobj(counts) else choose(counts == 0, 1, counts)
 
 
-def _gradients(
-    ct: Any, result: Any, array: Any, coordinates: Coordinates, values: Any, reduce: str, include_self: bool
-) -> tuple[Any, Any]:
-    """The gradients of array and values: see NOTE [Gradients of scattered reductions]."""
-    if reduce == "sum":
-        of_array, of_values = ct, read(ct, coordinates)
-    elif reduce == "mean":
-        count = _counts(array, coordinates, values, include_self)
-        of_array, of_values = ct / count, read(ct, coordinates) / read(count, coordinates)
-    elif reduce == "prod":
-        of_array, of_values = _product_gradients(ct, result, array, coordinates, values, include_self)
-    else:
-        hits = lax.convert_element_type(values == read(result, coordinates), array.dtype)
-        is_extremum = lax.convert_element_type(array == result, array.dtype)
-        share = ct / added(is_extremum, coordinates, hits)
-        of_array, of_values = is_extremum * share, hits * read(share, coordinates)
-    if not include_self:
-        of_array = written(of_array, coordinates, lax.full_like(values, 0))
-    return of_array, of_values
-
-
-def _product_gradients(
+def _extremum_gradients(
     ct: Any, result: Any, array: Any, coordinates: Coordinates, values: Any, include_self: bool
 ) -> tuple[Any, Any]:
-    nonzero = choose(array == 0, 1, array)
-    of_array = ct * _reduced(nonzero, coordinates, values, "prod", include_self) / nonzero
-    zero = values == 0
-    zeros = read(added(lax.full_like(array, 0), coordinates, lax.convert_element_type(zero, array.dtype)), coordinates)
-    only_zero = zero & (zeros == 1)
-    # where there is a single zero, its gradient is the product of the others
-    others = _reduced(array, coordinates, choose(only_zero, 1, values), "prod", include_self)
-    of_values = choose(
-        only_zero, read(ct * others, coordinates), read(ct * result, coordinates) / choose(zero, 1, values)
-    )
+    """The gradients of array and values: see NOTE [Gradients of scattered extrema]."""
+    hits = lax.convert_element_type(values == read(result, coordinates), array.dtype)
+    is_extremum = lax.convert_element_type(array == result, array.dtype)
+    share = ct / added(is_extremum, coordinates, hits)
+    of_array, of_values = is_extremum * share, hits * read(share, coordinates)
+    if not include_self:
+        of_array = written(of_array, coordinates, lax.full_like(values, 0))
     return of_array, of_values
 
 
 def _differentiable(coordinates_of: CoordinatesOf, reduce: str, include_self: bool) -> Callable[..., Any]:
     """The reduction as a function of array, index and values, with its gradients."""
 
+    def reduced(array: Any, index: Any, values: Any) -> Any:
+        return _reduced(array, coordinates_of(index), values, reduce, include_self)
+
     def gradients(ct: Any, result: Any, array: Any, index: Any, values: Any) -> tuple[Any, None, Any]:
-        of_array, of_values = _gradients(ct, result, array, coordinates_of(index), values, reduce, include_self)
+        of_array, of_values = _extremum_gradients(ct, result, array, coordinates_of(index), values, include_self)
         return of_array, None, of_values
 
-    return define_rule(
-        lambda array, index, values: _reduced(array, coordinates_of(index), values, reduce, include_self), vjp=gradients
-    )
+    return define_rule(reduced, vjp=gradients) if reduce in ("amax", "amin") else reduced
 
 
 _KEPT = ("self", "index", "result")
