@@ -12,11 +12,11 @@ HERE = "fgrad.torch."
 
 #: by module, below ``torch``, the names that are refused: classes begin with a capital letter
 REFUSED = {
-    "": "DeviceObjType Event PyTorchFileReader ScriptModule Stream SymBool SymFloat SymInt TensorType empty_quantized "
-    "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg quantize_per_channel "
-    "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
-    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
-    "sparse_csr_tensor sspaddmm",
+    "": "DeviceObjType Event PyTorchFileReader ScriptModule Stream SymBool SymFloat SymInt TensorType dsmm "
+    "empty_quantized fake_quantize_per_channel_affine fake_quantize_per_tensor_affine from_file hsmm lobpcg "
+    "quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d "
+    "quantized_max_pool2d sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+    "sparse_csc_tensor sparse_csr_tensor sspaddmm",
     "_C": "Graph Value _ExcludeDispatchKeyGuard",
     "_C._functorch": "CInterpreter TransformType get_unwrapped _unwrap_batched "
     "_vmap_decrement_nesting _vmap_increment_nesting current_level maybe_current_level _wrap_for_grad _unwrap_for_grad "
@@ -137,7 +137,8 @@ REFUSED = {
     "quantization.qconfig": "QConfig",
     "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
     "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
-    "sparse": "addmm log_softmax mm sampled_addmm softmax spdiags sum SparseSemiStructuredTensor",
+    "sparse": "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
+    "ShortTensor SparseSemiStructuredTensor addmm log_softmax mm sampled_addmm softmax spdiags sum",
     "utils._device": "",
     "nn.utils._named_member_accessor": "NamedMemberAccessor swap_tensor",
     "utils._mode_utils": "no_dispatch",

@@ -52,7 +52,7 @@ def functional_call(
     """
     state = _merged(parameter_and_buffer_dicts)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _state_replaced(module, state, tie_weights, strict):
+    with state_replaced(module, state, tie_weights, strict):
         return module(*positional, **(kwargs or {}))
 
 
@@ -72,7 +72,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 
 @contextlib.contextmanager
-def _state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
+def state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
     """Replace the module's tensors for a block; afterwards ``state`` has their final values."""
     new = _with_tied_names(module, state) if tie_weights else state
     if strict:

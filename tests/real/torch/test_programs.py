@@ -65,6 +65,7 @@ PROGRAMS = {
     "vector_quantize_pytorch": ["vector_quantize_pytorch"],
     "vit_pytorch": ["vit_pytorch"],
     "x_transformers": ["x_transformers"],
+    "xitorch": ["xitorch"],
     "zuko": ["zuko"],
 }
 

@@ -180,6 +180,10 @@ def stateless(torch: Any, tell: Story) -> None:
     state = {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}
     tell(near(torch.nn.utils.stateless.functional_call(module, state, torch.tensor([1.0, 2.0]))))
     tell.attempt(torch.nn.utils.stateless.functional_call, module, {"w": state["weight"]}, torch.ones(2), strict=True)
+    own = module.weight
+    with torch.nn.utils.stateless._reparametrize_module(module, state):
+        tell(near(module(torch.tensor([1.0, 2.0]))), module.weight is state["weight"])
+    tell(module.weight is own)
 
 
 @scenario

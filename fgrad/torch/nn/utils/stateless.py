@@ -1,5 +1,7 @@
-"""The former name of ``torch.func.functional_call``."""
+"""The former name of ``torch.func.functional_call``, and the block in which a module has another state."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from fgrad.mutable.context.warning import warn
@@ -26,3 +28,19 @@ def functional_call(
         FutureWarning,
     )
     return modules.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+@contextlib.contextmanager
+def _reparametrize_module(
+    module: Any,
+    parameters_and_buffers: dict[str, Any],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """Replace a module's parameters and buffers in a block, as ``functional_call`` does for one call.
+
+    ``stack_weights``, the order in which they are put back, makes no difference: each name is replaced once.
+    """
+    with modules.state_replaced(module, parameters_and_buffers, tie_weights, strict):
+        yield
