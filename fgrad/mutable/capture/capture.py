@@ -223,8 +223,8 @@ class Capture:
         if tensor._level >= self.level:
             return
         if tensor not in self.snapshot.tensors:
-            if tensor._storage in self.storages:
-                return  # made inside by detach() or as a view, so it has the level of the other tensor
+            if tensor._storage in self.storages or self._is_traced(tensor):
+                return  # made inside by detach(), as a view or a copy, so it has the level of the other tensor
             self.lift_reachable(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
         counter = tensor._counter
         if counter not in self.counters:
@@ -233,7 +233,7 @@ class Capture:
         if storage in self.storages:
             return
         array, location = storage.array, self.snapshot.tensors[tensor]
-        if getattr(array, "_trace", None) is self.tape:
+        if self._is_traced(tensor):
             return  # the tensor got a storage made inside
         layout = storage.strides, storage.home
         if self.pieces is not None:
@@ -244,6 +244,9 @@ class Capture:
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype), accelerator_of(array))
         self.storages[storage] = StorageInput(storage, array, traced, location, layout)
         lift(storage, traced)
+
+    def _is_traced(self, tensor: Tensor) -> bool:
+        return getattr(tensor._storage.array, "_trace", None) is self.tape
 
     def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""

@@ -28,7 +28,7 @@ from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
-from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
+from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, check_leaves, derivative_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
@@ -39,6 +39,7 @@ from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
 from fgrad.torch.compiler.step import Input, Step
+from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
 
@@ -82,7 +83,7 @@ def record(
     guards = guards_of_arguments(arguments)
     snapshot, growing = _with_growing_lists(function, args, kwargs, growing)
     capture = Capture(snapshot, draws_early=True, may_expect=True, trial=trial)
-    program, done = Program(Guards()), None
+    program, done, switches = Program(Guards()), None, Switches.now()
     args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
     held = [] if capture.snapshot.asks_type else [number for number in held if held_in(capture.snapshot, number)]
     states = [(source, source.saved()) for source in capture.snapshot.generators]
@@ -91,7 +92,7 @@ def record(
             capture.hold(number)
         for holding in growing:
             capture.grow(holding)
-        program, result = _recorded(capture, function, args, kwargs, arguments, strict)
+        program, result = _recorded(capture, function, args, kwargs, arguments, strict, switches)
         done = None
         if capture.pieces is not None:
             done = EagerCall(settled(result))
@@ -111,6 +112,7 @@ def record(
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
             capture.restore()
+            switches.restore()
             for source, state in states:
                 source.restore(state)
     if program.effects is not None:
@@ -140,6 +142,7 @@ def _recorded(
     kwargs: dict[str, Any],
     arguments: Sequence[Tensor],
     strict: bool,
+    switches: Switches,
 ) -> tuple[Program, Any]:
     """The program of a call, without its guards, and what the call returned; nothing is restored yet."""
     result: Any = None
@@ -155,10 +158,13 @@ def _recorded(
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
+        if changed := switches.changed():
+            raise NotReplayable(f"the function leaves a mode changed: {changed}")
         step = Step(capture, snapshot_of(function, args, kwargs), result)
         check_escapes(step, outside=cut.stand_ins.values())
-        breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         outputs = [*[x for _, x in step.results()], *step.left()]
+        check_leaves(capture, outputs, cut)
+        breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
         derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()

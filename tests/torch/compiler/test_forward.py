@@ -278,3 +278,39 @@ def test_explaining_leaves_the_hooks_of_nodes_as_they_were():
     torch.compiler.explain(lambda x: (handle.remove(), node.register_hook(print), x * 2))(torch.ones(2))
     torch.compiler.explain(lambda x: (x.sum().item(), handle.remove(), node.register_hook(print)))(torch.ones(2))
     assert node.pre_hooks and not node.post_hooks
+
+
+def scaled_ones(x, kept):
+    leaf = torch.ones(3, requires_grad=True)
+    return leaf, leaf * x
+
+
+def viewed(x, kept):
+    leaf = torch.ones(3).requires_grad_()
+    return leaf, leaf[1:] * 2
+
+
+def computed(x, kept):
+    leaf = (x * 2).detach().requires_grad_()
+    return leaf, leaf * x
+
+
+def left(x, kept):
+    kept["leaf"] = torch.ones(3, requires_grad=True)
+    return kept["leaf"].detach(), kept["leaf"] * x
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("function", [scaled_ones, viewed, computed, left])
+def test_a_leaf_that_is_made_inside_gets_its_gradient(function, requires_grad):
+    def run(f):
+        kept, found = {"leaf": None}, []
+        for k in range(4):
+            x = torch.full((3,), k + 1.0, requires_grad=requires_grad)
+            leaf, result = f(x, kept)
+            result.sum().backward()
+            found.append([None if t is None or t.grad is None else t.grad.tolist() for t in (leaf, kept["leaf"], x)])
+        return found
+
+    kept = function(torch.ones(3), {"leaf": None})
+    assert kept[1].requires_grad and run(torch.compile(function)) == run(function)
