@@ -1,7 +1,7 @@
 """What is made inside of a compiled call and is kept where no walk finds it."""
 
-import copy
 import contextvars
+import copy
 import functools
 import queue
 
