@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from fgrad.mutable.capture.arrays import Elements
+from fgrad.mutable.capture.arrays import Bytes, Elements
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of, identity_of, namespace_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.tensor.tensor import Tensor
@@ -99,7 +99,7 @@ def settle(snapshot: Snapshot) -> None:
             container.clear()
             for key, value in items:
                 container[settled(key)] = value
-        if isinstance(container, Elements):
+        if isinstance(container, Elements | Bytes):
             continue
         entries: Any = Items(container) if isinstance(container, list | deque) else container
         for key, value in [*entries.items()]:

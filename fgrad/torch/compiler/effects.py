@@ -42,7 +42,7 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 #: why a call whose lists change is not replayed
 GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
-HIDDEN = "a NumPy array is written, or the cache of a function (functools.cache) is filled or emptied"
+HIDDEN = "an array of NumPy's or Python's is written, or the cache of a function (functools.cache) is filled or emptied"
 
 
 class NotReplayable(Exception):
