@@ -47,9 +47,8 @@ from fgrad.torch.settings import process
 
 def modes_now() -> Any:
     """The modes that a program depends on."""
-    defaults = get_default_dtype(), default_as_given()
-    now = modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release
-    return *now, process.settings, *defaults
+    dtype, device, settings = get_default_dtype(), default_as_given(), process.settings
+    return modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release, dtype, device, settings
 
 
 def is_ordinary() -> bool:
