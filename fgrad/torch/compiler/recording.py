@@ -8,7 +8,7 @@ compares.  If the two differ, the new program is used, and a warning names the l
 
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
@@ -166,8 +167,10 @@ def _recorded(
         check_leaves(capture, outputs, cut)
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
+        values, draws = {x: x.value for x in _written_inputs(capture)}, len(capture.early_draws)
         derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()
+        _check_backward(step, values, draws)
         capture.breakable = breakable and derivative is None
         return _program(step, effects_of(step, arguments), derivative), result
     except MemoryIsShown as reason:
@@ -214,6 +217,27 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     program.required, program.expected = required, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
+
+
+def _written_inputs(capture: Capture) -> list[StorageInput | GeneratorInput]:
+    """The inputs that a function may write."""
+    return [*capture.storages.values(), *capture.generators.values()]
+
+
+def _check_backward(step: Step, values: Mapping[StorageInput | GeneratorInput, Any], draws: int) -> None:
+    """Raise ``NotReplayable`` if the backward that was recorded has effects; they are due when a backward runs.
+
+    Arguments:
+      values: of the inputs, before that backward.
+      draws: how many draws there were.
+    """
+    after, fields = step.after, {id(fields_of(x)) for x in step.after.tensors}
+    changed = any(id(container) not in fields for container, _ in after.changed())
+    if changed or any(True for _ in after.rebound()):
+        raise NotReplayable("backward changes a Python value")
+    are_written = any(x.value is not values.get(x, x.input) for x in _written_inputs(step.capture))
+    if are_written or len(step.capture.early_draws) != draws:
+        raise NotReplayable("backward writes a tensor from outside, or draws random numbers")
 
 
 def _check_reachable(capture: Capture) -> None:

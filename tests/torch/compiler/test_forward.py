@@ -314,3 +314,67 @@ def test_a_leaf_that_is_made_inside_gets_its_gradient(function, requires_grad):
 
     kept = function(torch.ones(3), {"leaf": None})
     assert kept[1].requires_grad and run(torch.compile(function)) == run(function)
+
+
+COUNTS, LOG, MEMORY = {"n": 0, "gradient": None}, [], torch.zeros(3)
+
+
+def counted(ctx, g):
+    COUNTS["n"] += 1
+
+
+def logged(ctx, g):
+    LOG.append(len(LOG))
+
+
+def kept_in_a_dict(ctx, g):
+    COUNTS["gradient"] = g * 2
+
+
+def written(ctx, g):
+    ctx.other.mul_(2)
+
+
+def written_outside(ctx, g):
+    MEMORY.add_(1)
+
+
+def drawn(ctx, g):
+    g.mul_(torch.rand(3))
+
+
+@pytest.mark.parametrize("effect", [counted, logged, kept_in_a_dict, written, written_outside, drawn])
+def test_what_backward_does_is_done_when_it_runs(effect):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.other = y
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            g = g.clone()
+            effect(ctx, g)
+            return g * 3, None
+
+    def run(f):
+        torch.manual_seed(0)
+        COUNTS.update(n=0, gradient=None)
+        LOG.clear()
+        MEMORY.zero_()
+        seen = []
+
+        def look(*tensors):
+            kept = COUNTS["gradient"], MEMORY, torch.get_rng_state().sum(), *tensors
+            seen.append((COUNTS["n"], len(LOG), [None if x is None else x.tolist() for x in kept]))
+
+        for k in range(4):
+            x, y = torch.ones(3, requires_grad=True), torch.arange(3.0) + k
+            loss = f(x, y).sum()
+            look(loss, y)
+            if k != 1:
+                loss.backward()
+            look(x.grad, y)
+        return seen
+
+    assert run(torch.compile(lambda x, y: Product.apply(x, y))) == run(lambda x, y: Product.apply(x, y))
