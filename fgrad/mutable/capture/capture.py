@@ -166,7 +166,7 @@ class Capture:
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
-      held: those outside of the arguments, by their places (NOTE [Held numbers]).
+      held, held_before: those outside of the arguments, by their places, and what was there (NOTE [Held numbers]).
       lists, growing: the lists outside that only grow, and what is recorded of them, by their places
         (NOTE [Growing lists]).
       expected: flags that the recording takes for granted, as tensors.
@@ -194,6 +194,7 @@ class Capture:
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
     held: dict[tuple[int, Any], SymbolicNumber] = field(factory=dict)
+    held_before: list[tuple[Holding, Any]] = field(factory=list)
     growing: dict[tuple[int, Any], Growing] = field(factory=dict)
     lists: list[Holding] = field(factory=list)
     expected: list[Tensor] = field(factory=list)
@@ -349,6 +350,7 @@ class Capture:
 
     def hold(self, number: Holding) -> None:
         """Put a symbolic number in the place of one outside of the arguments, until everything is restored."""
+        self.held_before.append((number, number.read()))
         symbol = self.symbolic_number(number.read(), number.location(self.snapshot).path)
         self.held[number.place] = number.container[number.key] = symbol
 
@@ -552,6 +554,7 @@ class Capture:
             entries.clear()
         self.symbolic_inputs.clear()
         self.held.clear()
+        self.held_before.clear()
         self.growing.clear()
         self.lists.clear()
         self.expected.clear()

@@ -341,6 +341,9 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if value is MISSING:
             raise NotReplayable(f"a variable or an attribute of a class is deleted: {_key_text(name)}")
         _entry(effects, scope, name, value, before)
+    for holding, before in capture.held_before:
+        if holding.read() is before:  # the call sets it to what it was, which no comparison has seen
+            effects.entries.append((holding.container, holding.key, Constant(before)))
     _additions(effects)
     _result(effects, step)
     return effects
