@@ -46,7 +46,7 @@ def state() -> dict[str, Any]:
         "threads": watch.within(),
         "locked": watch.lock._is_owned(),  # type: ignore[attr-defined]
         "autocast": (dict(settings().targets), dict(settings().dtypes), settings().nesting, settings().cache_enabled),
-        "devices": tuple(devices._defaults.entered),
+        "devices": tuple(devices.default_devices.entered),
         "checkpoint": (checkpoints._settings.early_stop, checkpoints._settings.debug),
         "trace": current_trace(),
         "wide": jax.config.jax_enable_x64,  # type: ignore[attr-defined]

@@ -5,8 +5,7 @@ Deterministic algorithms put the reproducible policy in force (NOTE [Back ends i
 """
 
 import os
-
-from attrs import define
+from typing import NamedTuple
 
 from fgrad.mutable.context.warning import once, warn
 from fgrad.run.policy import POLICIES, enforce
@@ -15,20 +14,37 @@ _MODES = {"default": 0, "warn": 1, "error": 2}
 _PRECISIONS = ("highest", "high", "medium")
 
 
-@define
-class _Settings:
+class Settings(NamedTuple):
+    """The settings of the process."""
+
     threads: int | None = None
     interop_threads: int | None = None
     deterministic: int = 0
     precision: str = "highest"
 
 
-_settings = _Settings()
+class _Process:
+    """Holds the settings in force."""
+
+    settings: Settings = Settings()
+
+
+process: _Process = _Process()
+
+
+def _set(**values: object) -> None:
+    process.settings = process.settings._replace(**values)
+
+
+def restore_settings(settings: Settings) -> None:
+    """Put earlier settings in force again."""
+    _set_deterministic(settings.deterministic)
+    process.settings = settings
 
 
 def get_num_threads() -> int:
     """The number of threads of an operation: the number set, else the number of cores."""
-    return _settings.threads or os.cpu_count() or 1
+    return process.settings.threads or os.cpu_count() or 1
 
 
 def set_num_threads(num_threads: int) -> None:
@@ -39,17 +55,17 @@ def set_num_threads(num_threads: int) -> None:
 
     Source: `torch.set_num_threads <https://docs.pytorch.org/docs/2.13/generated/torch.set_num_threads.html>`_.
     """
-    _settings.threads = _positive("set_num_threads", num_threads)
+    _set(threads=_positive("set_num_threads", num_threads))
 
 
 def get_num_interop_threads() -> int:
     """The number of threads that run independent operations."""
-    return _settings.interop_threads or os.cpu_count() or 1
+    return process.settings.interop_threads or os.cpu_count() or 1
 
 
 def set_num_interop_threads(num_threads: int) -> None:
     """Accepted as in PyTorch; see ``set_num_threads``."""
-    _settings.interop_threads = _positive("set_num_interop_threads", num_threads)
+    _set(interop_threads=_positive("set_num_interop_threads", num_threads))
 
 
 def _positive(function: str, number: int) -> int:
@@ -84,17 +100,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def _set_deterministic(level: int) -> None:
     if bool(level) != are_deterministic_algorithms_enabled():
         enforce(POLICIES["reproducible" if level else "default"])
-    _settings.deterministic = level
+    _set(deterministic=level)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether they are enabled."""
-    return _settings.deterministic > 0
+    return process.settings.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether they are enabled with warnings instead of errors."""
-    return _settings.deterministic == 1
+    return process.settings.deterministic == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -118,12 +134,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2; see ``set_deterministic_debug_mode``."""
-    return _settings.deterministic
+    return process.settings.deterministic
 
 
 def get_float32_matmul_precision() -> str:
     """The precision of products that was set."""
-    return _settings.precision
+    return process.settings.precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -133,7 +149,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     <https://docs.pytorch.org/docs/2.13/generated/torch.set_float32_matmul_precision.html>`_.
     """
     if precision in _PRECISIONS:
-        _settings.precision = precision
+        _set(precision=precision)
     else:
         warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has "

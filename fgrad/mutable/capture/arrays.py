@@ -1,5 +1,6 @@
-"""NumPy arrays that a function can reach: what it reads of them would be constants, so their elements are guarded."""
+"""Arrays that a function can reach: what it reads of them would be constants, so their elements are guarded."""
 
+from array import array
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,7 @@ from attrs import frozen
 
 @frozen
 class Elements:
-    """The elements of an array, with its shape and type."""
+    """The elements of an array of NumPy's, with its shape and type."""
 
     owner: np.ndarray
 
@@ -33,3 +34,25 @@ class Elements:
         """Put the elements back."""
         if self.owner.shape == before.shape and self.owner.dtype == before.dtype:
             self.owner[...] = before
+
+
+@frozen
+class Bytes:
+    """The bytes of a ``bytearray`` or an ``array.array``."""
+
+    owner: "bytearray | array[Any]"
+
+    def values(self) -> Iterable[Any]:
+        """Those that are objects: none."""
+        return ()
+
+    def copy(self) -> Any:
+        return self.owner[:]
+
+    def is_unchanged(self, before: Any) -> bool:
+        """Whether it has the same bytes."""
+        return bytes(self.owner) == bytes(before)
+
+    def restore(self, before: Any) -> None:
+        """Put the bytes back."""
+        self.owner[:] = before

@@ -166,7 +166,7 @@ class Capture:
       numbers: the Python numbers that became inputs, by their holder, key, and index in a tuple.
       symbolic: the symbolic numbers of the call, and the paths of those that are inputs.
       symbolic_inputs: those that operations read.
-      held: those outside of the arguments, by their places (NOTE [Held numbers]).
+      held, held_before: those outside of the arguments, by their places, and what was there (NOTE [Held numbers]).
       lists, growing: the lists outside that only grow, and what is recorded of them, by their places
         (NOTE [Growing lists]).
       expected: flags that the recording takes for granted, as tensors.
@@ -194,6 +194,7 @@ class Capture:
     symbolic_paths: list[str] = field(factory=list)
     symbolic_inputs: list[SymbolicInput] = field(factory=list)
     held: dict[tuple[int, Any], SymbolicNumber] = field(factory=dict)
+    held_before: list[tuple[Holding, Any]] = field(factory=list)
     growing: dict[tuple[int, Any], Growing] = field(factory=dict)
     lists: list[Holding] = field(factory=list)
     expected: list[Tensor] = field(factory=list)
@@ -223,8 +224,8 @@ class Capture:
         if tensor._level >= self.level:
             return
         if tensor not in self.snapshot.tensors:
-            if tensor._storage in self.storages:
-                return  # made inside by detach() or as a view, so it has the level of the other tensor
+            if tensor._storage in self.storages or self._is_traced(tensor):
+                return  # made inside by detach(), as a view or a copy, so it has the level of the other tensor
             self.lift_reachable(tensor, tensor._label or f"outside[{next(self._unnamed)}]")
         counter = tensor._counter
         if counter not in self.counters:
@@ -233,7 +234,7 @@ class Capture:
         if storage in self.storages:
             return
         array, location = storage.array, self.snapshot.tensors[tensor]
-        if getattr(array, "_trace", None) is self.tape:
+        if self._is_traced(tensor):
             return  # the tensor got a storage made inside
         layout = storage.strides, storage.home
         if self.pieces is not None:
@@ -244,6 +245,9 @@ class Capture:
         traced = self.tape.input(array_type(tuple(array.shape), array.dtype), accelerator_of(array))
         self.storages[storage] = StorageInput(storage, array, traced, location, layout)
         lift(storage, traced)
+
+    def _is_traced(self, tensor: Tensor) -> bool:
+        return getattr(tensor._storage.array, "_trace", None) is self.tape
 
     def note_created(self, tensor: Tensor) -> None:
         """Note a tensor that is made inside."""
@@ -346,6 +350,7 @@ class Capture:
 
     def hold(self, number: Holding) -> None:
         """Put a symbolic number in the place of one outside of the arguments, until everything is restored."""
+        self.held_before.append((number, number.read()))
         symbol = self.symbolic_number(number.read(), number.location(self.snapshot).path)
         self.held[number.place] = number.container[number.key] = symbol
 
@@ -549,6 +554,7 @@ class Capture:
             entries.clear()
         self.symbolic_inputs.clear()
         self.held.clear()
+        self.held_before.clear()
         self.growing.clear()
         self.lists.clear()
         self.expected.clear()

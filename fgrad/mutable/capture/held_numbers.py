@@ -17,11 +17,12 @@ from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fgrad.mutable.capture.arrays import Elements
+from fgrad.mutable.capture.arrays import Bytes, Elements
 from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of, identity_of, namespace_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
+from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SYMBOLIC, SymbolicNumber, plain
 
@@ -98,7 +99,7 @@ def settle(snapshot: Snapshot) -> None:
             container.clear()
             for key, value in items:
                 container[settled(key)] = value
-        if isinstance(container, Elements):
+        if isinstance(container, Elements | Bytes):
             continue
         entries: Any = Items(container) if isinstance(container, list | deque) else container
         for key, value in [*entries.items()]:
@@ -122,6 +123,8 @@ def _settle_within(value: Any) -> None:
         case np.ndarray() if value.dtype == object:
             for index, element in np.ndenumerate(value):
                 value[index] = settled(element)
+        case Tensor() if value._geometry is not None and isinstance(value._geometry.offset, SymbolicNumber):
+            value._geometry = evolve(value._geometry, offset=settled(value._geometry.offset))
         case _:
             pass
 

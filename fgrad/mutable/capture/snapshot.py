@@ -16,21 +16,23 @@ A class can list its objects' children, under names of its own, in ``CHILDREN``.
 (one that only a library holds) is lifted when an operation reads it; all it lacks is a name.
 """
 
+import gc
 import sys
 import threading
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from operator import attrgetter, methodcaller
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.arrays import Elements
+from fgrad.mutable.capture.arrays import Bytes, Elements
 from fgrad.mutable.capture.caches import CachedFunction, CachedResults
 from fgrad.mutable.capture.libraries import (
     is_foreign,
@@ -80,7 +82,7 @@ class Location:
 
 
 #: contents that are neither attributes nor entries
-Hidden = CachedResults | Elements
+Hidden = CachedResults | Elements | Bytes
 Children = Callable[["Snapshot", Any, Location], Iterable[tuple[Location, Any]]]
 #: the functions that list the children of a class's objects
 CHILDREN: dict[type, Children] = {}
@@ -257,6 +259,12 @@ class Snapshot:
         if isinstance(value, np.ndarray):
             elements = self.track(Elements(value)).values() if value.size <= LARGEST else ()
             return [(location.item(i), x) for i, x in enumerate(elements)]
+        if isinstance(value, bytearray | array):
+            if len(value) <= LARGEST:
+                self.track(Bytes(value))
+            return ()
+        if isinstance(value, MappingProxyType):
+            return [(location, x) for x in gc.get_referents(value) if "__module__" not in x]  # not those of a class
         if isinstance(value, type | ModuleType) or is_without_state(module_of(type(value))):
             return ()
         if isinstance(value, CachedFunction) and not is_foreign(module_of(value)):

@@ -74,11 +74,11 @@ class device:
         return device, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> Self:
-        _defaults.entered = (*_defaults.entered, self)
+        default_devices.entered = (*default_devices.entered, self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _defaults.entered = _defaults.entered[:-1]
+        default_devices.entered = default_devices.entered[:-1]
 
 
 def _place(value: Any) -> tuple[str, int | None]:
@@ -238,12 +238,12 @@ class _Defaults(threading.local):
         self.entered: tuple[device, ...] = ()
 
 
-_defaults = _Defaults()
+default_devices = _Defaults()
 
 
 def default_as_given() -> device:
     """The device on which this thread makes tensors by default, perhaps without its index."""
-    return _defaults.entered[-1] if _defaults.entered else _defaults.chosen
+    return default_devices.entered[-1] if default_devices.entered else default_devices.chosen
 
 
 def get_default_device() -> device:
@@ -274,7 +274,7 @@ def set_default_device(device: "str | device | int | None") -> None:
 
     Source: `torch.set_default_device <https://docs.pytorch.org/docs/2.13/generated/torch.set_default_device.html>`_.
     """
-    _defaults.chosen = _Device("cpu" if device is None else device)
+    default_devices.chosen = _Device("cpu" if device is None else device)
 
 
 _Device = device  # hidden in `set_default_device` by its parameter, which has PyTorch's name

@@ -21,6 +21,7 @@ from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments, replaced
+from fgrad.torch.compiler.originals import note_compiled, original_of
 from fgrad.torch.compiler.programs import Call, Program, Unexpected
 from fgrad.torch.compiler.recording import EagerCall, record
 from fgrad.torch.compiler.stance import stance
@@ -421,13 +422,13 @@ def compile(
         return OptimizedModule(model, functools.partial(_call, Compiled(model, fullgraph)))
     if getattr(model, "_fgrad_uncompiled", False):
         return model
-    compiled = Compiled(getattr(model, "_torchdynamo_orig_callable", model), fullgraph)
+    compiled = Compiled(original_of(model), fullgraph)
 
     @functools.wraps(model)
     def call(*args: Any, **kwargs: Any) -> Any:
         return compiled(args, kwargs)
 
-    call._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]
+    note_compiled(call, compiled.function)
     call._compiled = compiled  # type: ignore[attr-defined]
     return call
 

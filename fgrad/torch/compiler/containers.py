@@ -59,8 +59,8 @@ def named_leaves(tree: Any, location: Location) -> Iterator[tuple[Location, Any]
         yield location, tree
     if isinstance(tree, dict):
         locations = [location.item(key) for key in tree]
-    elif hasattr(tree, "_fields"):
-        locations = [location.attribute(name) for name in tree._fields]
+    elif isinstance(tree, tuple) and (names := getattr(tree, "_fields", ())):
+        locations = [location.attribute(name) for name in names]
     elif tree.__class__ in OPENED:
         locations = [location.attribute(name) for name in vars(tree)]
     else:

@@ -23,11 +23,12 @@ from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor, save
-from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.seam import RawSource
+from fgrad.torch.compiler.effects import NotReplayable
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.placement import Placement
 
@@ -105,9 +106,8 @@ def _stand_in(node: Node, capture: Capture) -> Node:
 
 def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
     """The gradients of those tensors that have a live history, or None if none has.  This consumes the history."""
-    live = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     outside = set(cut.stand_ins.values())
-    live = [x for x in live if not _is_over(x._node, outside)]  # type: ignore[arg-type]
+    live = _live(capture, results, outside)
     if not live:
         return None
     for node in outside:
@@ -131,6 +131,26 @@ def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Deri
         [external[x] for x in memory if x in external],
         set(memory),
     )
+
+
+def check_leaves(capture: Capture, results: Sequence[Tensor], cut: Cut) -> None:
+    """Raise ``NotReplayable`` if a later backward would give a gradient to a leaf that is made inside."""
+    made = [x for x in results if x._node is None and x._requires_grad and x not in capture.snapshot.tensors]
+    if not made:
+        return
+    outside = set(cut.stand_ins.values())
+    nodes = [x._node for x in _live(capture, results, outside)]
+    history = {*_history(nodes, outside)}  # type: ignore[arg-type]
+    if any(accumulator(x) in history for x in made):
+        raise NotReplayable(
+            "the function makes a leaf that requires grad, and a result with a history that leads to it"
+        )
+
+
+def _live(capture: Capture, results: Sequence[Tensor], outside: set[Node]) -> list[Tensor]:
+    """The tensors that have a history made inside through which a backward can pass."""
+    made = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
+    return [x for x in made if not _is_over(x._node, outside)]  # type: ignore[arg-type]
 
 
 def _saved_memory(nodes: Sequence[Node], outside: set[Node]) -> dict[Any, None]:

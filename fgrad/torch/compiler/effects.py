@@ -42,7 +42,7 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 #: why a call whose lists change is not replayed
 GREW = "a list grows or shrinks, or a set, a deque or a list of another class is changed"
-HIDDEN = "a NumPy array is written, or the cache of a function (functools.cache) is filled or emptied"
+HIDDEN = "an array of NumPy's or Python's is written, or the cache of a function (functools.cache) is filled or emptied"
 
 
 class NotReplayable(Exception):
@@ -341,6 +341,9 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
         if value is MISSING:
             raise NotReplayable(f"a variable or an attribute of a class is deleted: {_key_text(name)}")
         _entry(effects, scope, name, value, before)
+    for holding, before in capture.held_before:
+        if holding.read() is before:  # the call sets it to what it was, which no comparison has seen
+            effects.entries.append((holding.container, holding.key, Constant(before)))
     _additions(effects)
     _result(effects, step)
     return effects

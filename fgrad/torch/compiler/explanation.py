@@ -13,6 +13,7 @@ from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import namespace_of
 from fgrad.mutable.values.device_of_value import CPU, place_of
 from fgrad.torch.compiler.number_arguments import number_arguments
+from fgrad.torch.compiler.originals import original_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.recording import record
 
@@ -78,7 +79,7 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     >>> found.graph_count, found.graph_break_count
     (2, 1)
     """
-    function = getattr(function, "_torchdynamo_orig_callable", function)
+    function = original_of(function)
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         numbers = [place for place, _ in number_arguments(args, kwargs)]

@@ -42,12 +42,13 @@ from fgrad.torch.compiler.windows import Window
 from fgrad.torch.nn.modules.hooks import everywhere
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.registration import attributes_of, buffers_of, notes_writes, parameters_of
+from fgrad.torch.settings import process
 
 
 def modes_now() -> Any:
     """The modes that a program depends on."""
-    defaults = get_default_dtype(), default_as_given()
-    return modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release, *defaults
+    dtype, device, settings = get_default_dtype(), default_as_given(), process.settings
+    return modes.grad, modes.inference, modes.snapshot, modes.casting, modes.release, dtype, device, settings
 
 
 def is_ordinary() -> bool:

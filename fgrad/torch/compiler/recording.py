@@ -8,7 +8,7 @@ compares.  If the two differ, the new program is used, and a warning names the l
 
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
+from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
-from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, derivative_of
+from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, check_leaves, derivative_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
@@ -39,6 +40,7 @@ from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
 from fgrad.torch.compiler.step import Input, Step
+from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
 
@@ -82,7 +84,7 @@ def record(
     guards = guards_of_arguments(arguments)
     snapshot, growing = _with_growing_lists(function, args, kwargs, growing)
     capture = Capture(snapshot, draws_early=True, may_expect=True, trial=trial)
-    program, done = Program(Guards()), None
+    program, done, switches = Program(Guards()), None, Switches.now()
     args, kwargs = with_symbolic_numbers(capture, args, kwargs, symbolic)
     held = [] if capture.snapshot.asks_type else [number for number in held if held_in(capture.snapshot, number)]
     states = [(source, source.saved()) for source in capture.snapshot.generators]
@@ -91,7 +93,7 @@ def record(
             capture.hold(number)
         for holding in growing:
             capture.grow(holding)
-        program, result = _recorded(capture, function, args, kwargs, arguments, strict)
+        program, result = _recorded(capture, function, args, kwargs, arguments, strict, switches)
         done = None
         if capture.pieces is not None:
             done = EagerCall(settled(result))
@@ -111,6 +113,7 @@ def record(
             program.guards = guards_of_refused(capture, guards)
         if capture.pieces is None or trial:
             capture.restore()
+            switches.restore()
             for source, state in states:
                 source.restore(state)
     if program.effects is not None:
@@ -140,6 +143,7 @@ def _recorded(
     kwargs: dict[str, Any],
     arguments: Sequence[Tensor],
     strict: bool,
+    switches: Switches,
 ) -> tuple[Program, Any]:
     """The program of a call, without its guards, and what the call returned; nothing is restored yet."""
     result: Any = None
@@ -155,13 +159,18 @@ def _recorded(
         result = capture.run(function, args, kwargs)
         if capture.pieces is not None:
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
+        if changed := switches.changed():
+            raise NotReplayable(f"the function leaves a mode changed: {changed}")
         step = Step(capture, snapshot_of(function, args, kwargs), result)
         check_escapes(step, outside=cut.stand_ins.values())
-        breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         outputs = [*[x for _, x in step.results()], *step.left()]
+        check_leaves(capture, outputs, cut)
+        breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
+        values, draws = {x: x.value for x in _written_inputs(capture)}, len(capture.early_draws)
         derivative = capture.call_traced(derivative_of, capture, outputs, cut)
         cut.undo()
+        _check_backward(step, values, draws)
         capture.breakable = breakable and derivative is None
         return _program(step, effects_of(step, arguments), derivative), result
     except MemoryIsShown as reason:
@@ -208,6 +217,27 @@ def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Pro
     program.required, program.expected = required, expected
     program.reads = [windows.get(x) or _reader(x, effects) for x in ins]
     return program
+
+
+def _written_inputs(capture: Capture) -> list[StorageInput | GeneratorInput]:
+    """The inputs that a function may write."""
+    return [*capture.storages.values(), *capture.generators.values()]
+
+
+def _check_backward(step: Step, values: Mapping[StorageInput | GeneratorInput, Any], draws: int) -> None:
+    """Raise ``NotReplayable`` if the backward that was recorded has effects; they are due when a backward runs.
+
+    Arguments:
+      values: of the inputs, before that backward.
+      draws: how many draws there were.
+    """
+    after, fields = step.after, {id(fields_of(x)) for x in step.after.tensors}
+    changed = any(id(container) not in fields for container, _ in after.changed())
+    if changed or any(True for _ in after.rebound()):
+        raise NotReplayable("backward changes a Python value")
+    are_written = any(x.value is not values.get(x, x.input) for x in _written_inputs(step.capture))
+    if are_written or len(step.capture.early_draws) != draws:
+        raise NotReplayable("backward writes a tensor from outside, or draws random numbers")
 
 
 def _check_reachable(capture: Capture) -> None:

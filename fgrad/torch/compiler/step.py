@@ -14,6 +14,7 @@ from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.containers import named_leaves
 from fgrad.torch.compiler.reachable import snapshot_of
+from fgrad.torch.compiler.switches import Switches
 
 HIDDEN = (
     "{path} is a {name} that holds tensors, and no container whose tensors could be outputs of a graph. Ways out: "
@@ -114,9 +115,10 @@ def captured(
     draws_early: bool = False,
 ) -> Any:
     """The result of ``use`` for a captured call; afterwards everything is restored, whatever happens."""
-    capture = Capture(snapshot_of(function, args, kwargs), draws_early=draws_early)
+    capture, switches = Capture(snapshot_of(function, args, kwargs), draws_early=draws_early), Switches.now()
     try:
         result = capture.run(function, args, kwargs)
         return use(step_of(capture, function, args, kwargs, result))
     finally:
         capture.restore()
+        switches.restore()

@@ -169,3 +169,19 @@ def test_such_an_object_is_changed_and_returned():
     for k in range(4):
         owner = Owner(torch.ones(2) * k)
         assert compiled(owner) is owner and owner.x.tolist() == [2 * k, 2 * k]
+
+
+class Answering:
+    """An object that has every attribute it is asked for."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __getattr__(self, name):
+        return 3
+
+
+def test_an_argument_may_have_every_attribute():
+    compiled = torch.compile(lambda x, settings: x * settings.scale * settings.missing)
+    for scale in (1, 1, 2, 2):
+        assert compiled(torch.ones(2), Answering(scale)).tolist() == [3 * scale] * 2

@@ -1,6 +1,7 @@
 """What is made inside of a compiled call and is kept where no walk finds it."""
 
 import contextvars
+import copy
 import functools
 import queue
 
@@ -124,3 +125,32 @@ def test_an_attribute_in_slots_that_were_empty_is_set():
     for i in range(4):
         compiled(torch.full((2,), float(i)))
         assert kept.last.tolist() == [i, i]
+
+
+def deep_copy(w, x):
+    return copy.deepcopy(w)
+
+
+def other_data(w, x):
+    y = w.detach()
+    y.data = x * 1
+    return y
+
+
+def other_memory(w, x):
+    return w.detach().set_(x * 1)
+
+
+@pytest.mark.parametrize("copied", [deep_copy, other_data, other_memory])
+def test_a_tensor_with_memory_made_inside_is_made_inside(copied):
+    w = torch.ones(2)
+
+    @torch.compile
+    def f(x):
+        y = copied(w, x)
+        y.add_(x)
+        return {"y": y}
+
+    expected = copied(w.clone(), torch.ones(2)) + 1
+    for _ in range(4):
+        assert f(torch.ones(2))["y"].tolist() == expected.tolist() and w.tolist() == [1, 1]

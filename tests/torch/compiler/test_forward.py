@@ -278,3 +278,103 @@ def test_explaining_leaves_the_hooks_of_nodes_as_they_were():
     torch.compiler.explain(lambda x: (handle.remove(), node.register_hook(print), x * 2))(torch.ones(2))
     torch.compiler.explain(lambda x: (x.sum().item(), handle.remove(), node.register_hook(print)))(torch.ones(2))
     assert node.pre_hooks and not node.post_hooks
+
+
+def scaled_ones(x, kept):
+    leaf = torch.ones(3, requires_grad=True)
+    return leaf, leaf * x
+
+
+def viewed(x, kept):
+    leaf = torch.ones(3).requires_grad_()
+    return leaf, leaf[1:] * 2
+
+
+def computed(x, kept):
+    leaf = (x * 2).detach().requires_grad_()
+    return leaf, leaf * x
+
+
+def left(x, kept):
+    kept["leaf"] = torch.ones(3, requires_grad=True)
+    return kept["leaf"].detach(), kept["leaf"] * x
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("function", [scaled_ones, viewed, computed, left])
+def test_a_leaf_that_is_made_inside_gets_its_gradient(function, requires_grad):
+    def run(f):
+        kept, found = {"leaf": None}, []
+        for k in range(4):
+            x = torch.full((3,), k + 1.0, requires_grad=requires_grad)
+            leaf, result = f(x, kept)
+            result.sum().backward()
+            found.append([None if t is None or t.grad is None else t.grad.tolist() for t in (leaf, kept["leaf"], x)])
+        return found
+
+    kept = function(torch.ones(3), {"leaf": None})
+    assert kept[1].requires_grad and run(torch.compile(function)) == run(function)
+
+
+COUNTS, LOG, MEMORY = {"n": 0, "gradient": None}, [], torch.zeros(3)
+
+
+def counted(ctx, g):
+    COUNTS["n"] += 1
+
+
+def logged(ctx, g):
+    LOG.append(len(LOG))
+
+
+def kept_in_a_dict(ctx, g):
+    COUNTS["gradient"] = g * 2
+
+
+def written(ctx, g):
+    ctx.other.mul_(2)
+
+
+def written_outside(ctx, g):
+    MEMORY.add_(1)
+
+
+def drawn(ctx, g):
+    g.mul_(torch.rand(3))
+
+
+@pytest.mark.parametrize("effect", [counted, logged, kept_in_a_dict, written, written_outside, drawn])
+def test_what_backward_does_is_done_when_it_runs(effect):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.other = y
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            g = g.clone()
+            effect(ctx, g)
+            return g * 3, None
+
+    def run(f):
+        torch.manual_seed(0)
+        COUNTS.update(n=0, gradient=None)
+        LOG.clear()
+        MEMORY.zero_()
+        seen = []
+
+        def look(*tensors):
+            kept = COUNTS["gradient"], MEMORY, torch.get_rng_state().sum(), *tensors
+            seen.append((COUNTS["n"], len(LOG), [None if x is None else x.tolist() for x in kept]))
+
+        for k in range(4):
+            x, y = torch.ones(3, requires_grad=True), torch.arange(3.0) + k
+            loss = f(x, y).sum()
+            look(loss, y)
+            if k != 1:
+                loss.backward()
+            look(x.grad, y)
+        return seen
+
+    assert run(torch.compile(lambda x, y: Product.apply(x, y))) == run(lambda x, y: Product.apply(x, y))

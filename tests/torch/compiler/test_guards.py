@@ -3,6 +3,7 @@
 A scenario runs compiled and uncompiled, and has to give the same both times.
 """
 
+import array
 import contextvars
 import copy
 import dataclasses
@@ -1038,6 +1039,20 @@ def elements_of_an_array_of_numpy(compile):
     one = f(ones(), extra)
     extra[1] = 5
     return one, f(ones(), extra), f(ones(), np.zeros(2, np.float32)), counts.tolist()
+
+
+@scenario
+def arrays_of_python_and_the_dict_behind_a_proxy(compile):
+    scales, letters, settings = array.array("d", [1.0]), bytearray(b"a"), {"shift": 1.0}
+    shown = types.MappingProxyType(settings)
+    f = compile(lambda x: x * scales[0] + letters[0] + shown["shift"])
+    thrice(f, ones())
+    scales[0] = 3.0
+    one = f(ones())
+    letters[0] = 1
+    two = f(ones())
+    settings["shift"] = 5.0
+    return one, two, f(ones())
 
 
 @scenario

@@ -423,3 +423,30 @@ def test_what_stands_beside_a_held_number_is_guarded():
     compiled = torch.compile(step)
     assert agree(results(compiled), results(step))
     assert not compiled._compiled.given_up
+
+
+def test_a_view_starts_at_a_number_of_pythons():
+    data, state = torch.arange(8), {"i": 0}
+
+    @torch.compile
+    def f():
+        state["i"] += 1
+        return data[state["i"]]
+
+    offsets = [f().storage_offset() for _ in range(5)]
+    assert offsets == [1, 2, 3, 4, 5] and {type(x) for x in offsets} == {int}
+
+
+def test_a_number_that_the_call_sets_is_set_whatever_it_was():
+    state, cell, listed = {"x": 1}, 1, [1]
+
+    @torch.compile
+    def f(y):
+        nonlocal cell
+        state["x"] = cell = listed[0] = 42
+        return y + 1
+
+    for number in (1, 42, 42, 43, 42, 44, 42, 45):
+        state["x"] = cell = listed[0] = number
+        f(torch.ones(1))
+        assert (state["x"], cell, listed[0]) == (42, 42, 42), number
