@@ -142,6 +142,11 @@ class Recording(TakesGraphs):
         self.lifted: dict[int, tuple[int, Any, ShapedArray]] = {}
         self.consts: list[Any] = []
 
+    @property
+    def main(self) -> Any:
+        """What tells tracers of ``jax.jvp`` apart: None here would make constants of all values, silently."""
+        raise refusals.not_of_jax()
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, op: Op, inputs: tuple[int, ...], source: RawSource | Source | None) -> int:

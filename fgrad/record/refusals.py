@@ -87,3 +87,13 @@ def numpy_function(tracer: Any, name: str, why: str, instead: str) -> NumPyFunct
         f"Ways out: {instead}; or, where no derivative is wanted, apply it to fgrad.stop_gradient(x) "
         "(jax.lax.stop_gradient)."
     )
+
+
+def not_of_jax() -> NotImplementedError:
+    """Code that looks for the tracers of ``jax.jvp`` runs in a recording."""
+    return NotImplementedError(
+        "This library's code looks for tracers of jax.jvp among its values, as equinox.filter_jvp does, and runs in "
+        "fgrad's place of it: it would take each value for a constant, and its tangent for zero.\n"
+        "Way out: replace jax.jvp by fgrad.jvp in your own code, and leave jax.jvp itself as it is (no "
+        "jax.jvp = fgrad.jvp)."
+    )

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import fgrad
 from tests.real.jax.compare import compare, compare_errors
 
 P = jnp.array([0.7, 0.4])
@@ -93,3 +94,17 @@ def test_filter_checkpoint_and_filter_jit():
         return call(eqx.combine(params, static), X)
 
     compare(lambda lib: lib.grad(loss)(params))
+
+
+def test_filter_jvp_inside_and_around():
+    def directional(p, x):
+        return eqx.filter_jvp(lambda x, name: (jnp.sin(p * x), name), (x, "sin"), (x, None))[1][0]
+
+    compare(lambda lib: lib.jacrev(lambda p: directional(p, X))(1.5))
+    compare(lambda lib: eqx.filter_jvp(lib.grad(lambda x: jnp.sum(x**3)), (X,), (X,)))
+
+
+def test_filter_jvp_refuses_another_jvp_than_that_of_jax(monkeypatch):
+    monkeypatch.setattr(jax, "jvp", fgrad.jvp)
+    with pytest.raises(NotImplementedError, match="leave jax.jvp itself as it is"):
+        eqx.filter_jvp(jnp.sin, (X,), (X,))
