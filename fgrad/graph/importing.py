@@ -32,6 +32,7 @@ from fgrad.graph.regions import (
 )
 from fgrad.graph.remat_policies import as_record
 from fgrad.graph.source import from_traceback
+from fgrad.graph.surroundings import surroundings
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
@@ -272,8 +273,8 @@ def label_of(call: Any, thunk: Any) -> str:
 def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
     """The identity of a custom rule: the user's function, the static arguments that JAX wrapped it with, the types.
 
-    JAX's own helper functions among those arguments are new at each call, so they do not count.  JAX's 64-bit flag
-    does: it changes the types inside the rule.
+    So is what the function reads from outside: NOTE [What a rule reads].  JAX's own helper functions among those
+    arguments are new at each call, so they do not count.  JAX's 64-bit flag does: it changes the types inside the rule.
     """
     statics = [
         freeze(x)
@@ -281,7 +282,8 @@ def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
         for x in xs
         if not (callable(x) and str(getattr(x, "__module__", "")).startswith("jax."))
     ]
-    return (freeze(fun.f), *statics, *types, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    read = surroundings(fun.f)
+    return (freeze(fun.f), read, *statics, *types, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def thunk_key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:
