@@ -57,8 +57,7 @@ from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, held_value
 from fgrad.mutable.tensor.tensor import Tensor, deferred_read, find_nodes, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.types.by_default import ByDefaultDtype
-from fgrad.mutable.types.dtypes import bool_, float32, uint64
+from fgrad.mutable.types.dtypes import ByDefaultDtype, bool_, float32, uint64
 from fgrad.mutable.types.promotion import promote_types
 from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer

@@ -3,14 +3,17 @@
 import functools
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, final
+from weakref import WeakValueDictionary
 
 import jax.numpy as jnp
 import numpy as np
 from attrs import frozen
 
-from fgrad.mutable.types.by_default import switch
 from fgrad.mutable.types.type_names import type_name
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @final
@@ -277,8 +280,35 @@ def set_default_dtype(d: dtype, /) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     if d is not _default:
-        switch(_default, d)
+        _switch(_default, d)
         _default = d
+
+
+class ByDefaultDtype(dict[K, V]):
+    """What holds under one default dtype, as the plans of operations do, which promote integers to it.
+
+    The dict shows the entries made under the present default dtype.  Those made under another are set aside, and come
+    back with it: a program may change it back and forth.
+    """
+
+    __slots__ = ("__weakref__", "aside")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aside: dict[dtype, dict[K, V]] = {}
+        _ALL[id(self)] = self
+
+
+#: all of them, by their identity
+_ALL: WeakValueDictionary[int, ByDefaultDtype] = WeakValueDictionary()
+
+
+def _switch(before: dtype, after: dtype) -> None:
+    """Set aside the entries of one default dtype, and show those of another."""
+    for entries in list(_ALL.values()):
+        entries.aside[before] = dict(entries)
+        entries.clear()
+        entries.update(entries.aside.pop(after, {}))
 
 
 def default_complex_dtype() -> dtype:
