@@ -181,6 +181,7 @@ MARGINS: list[Sample] = [
 
 DISTANCES: list[Sample] = [
     Sample(_F + "pairwise_distance", (X, Y)),
+    Sample(_F + "pairwise_distance", (np.ones(()), np.ones(()), 1.0, 0.0), label="equal", order=1),
     Sample(_F + "pairwise_distance", (X, normal(4), 1.0), {"keepdim": True}, "p1"),
     Sample(_F + "cosine_similarity", (X, Y)),
     Sample(_F + "cosine_similarity", (normal(4), normal(4, seed=1), 0), label="1d"),

@@ -24,7 +24,7 @@ from fgrad.torch.ops.table.table import Array, Float, Number, composite
 def _norm(input: Array, p: Number, dim: int, keepdim: bool, special: Any) -> Any:
     """The norm along an axis, as PyTorch's own functions record it."""
     if not input.ndim:
-        return jnp.abs(input) if special != 0 else (input != 0).astype(input.dtype)
+        return normed(input.reshape(1), p, special, (0,), False)
     return normed(input, p, special, (dim,), keepdim)
 
 
