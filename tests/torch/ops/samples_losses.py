@@ -181,6 +181,7 @@ MARGINS: list[Sample] = [
 
 DISTANCES: list[Sample] = [
     Sample(_F + "pairwise_distance", (X, Y)),
+    Sample(_F + "pairwise_distance", (np.ones(()), np.ones(()), 1.0, 0.0), label="equal", order=1),
     Sample(_F + "pairwise_distance", (X, normal(4), 1.0), {"keepdim": True}, "p1"),
     Sample(_F + "cosine_similarity", (X, Y)),
     Sample(_F + "cosine_similarity", (normal(4), normal(4, seed=1), 0), label="1d"),
@@ -188,7 +189,7 @@ DISTANCES: list[Sample] = [
     Sample(_F + "cosine_similarity", (np.zeros((2, 3)), normal(2, 3)), label="zero", order=1),
     Sample(_F + "cosine_similarity", (normal(4), normal(4, seed=1)), label="no-such-dim"),
     *[Sample(_F + "pdist", (X, p), label=str(p), order=1) for p in (2.0, 1.0, 3.0, 1.5, float("inf"), 0.0)],
-    Sample(_F + "pdist", (np.ones((3, 2)),), label="equal", order=1),
+    *[Sample(_F + "pdist", (np.ones((3, 2)), p), label=f"equal{p}", order=1) for p in (2.0, 1.0, 1.5, float("inf"))],
     Sample(_F + "pdist", (normal(1, 4),), label="one", order=1),
     Sample(_F + "pdist", (normal(4),), label="rank"),
     Sample(_F + "pdist", (X, -1.0), label="negative"),

@@ -24,7 +24,7 @@ from fgrad.torch.ops.table.table import Array, Float, Number, composite
 def _norm(input: Array, p: Number, dim: int, keepdim: bool, special: Any) -> Any:
     """The norm along an axis, as PyTorch's own functions record it."""
     if not input.ndim:
-        return jnp.abs(input) if special != 0 else (input != 0).astype(input.dtype)
+        return normed(input.reshape(1), p, special, (0,), False)
     return normed(input, p, special, (dim,), keepdim)
 
 
@@ -82,11 +82,13 @@ def _pdist(input: Array, p: Float, special: Any) -> Any:
     check_wide("pdist", input)
     if special == math.inf:
         return largest_difference(input[first] - input[second])
-    gaps = jnp.abs(input[first] - input[second])
+    differences = input[first] - input[second]
+    if special == 1:
+        # as PyTorch has it, with slope 0 where coordinates are equal
+        return jnp.sum(differences * jnp.sign(differences), 1)
+    gaps = jnp.abs(differences)
     if special == 0:
         return jnp.sum((gaps != 0).astype(input.dtype), 1)
-    if special == 1:
-        return jnp.sum(gaps, 1)
     if special == 2:
         p = 2.0
     moved = jnp.any(gaps != 0, 1, keepdims=True)
