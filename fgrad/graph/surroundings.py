@@ -81,9 +81,8 @@ def _of_value(value: Any, names: Collection[str], depth: int) -> Iterator[Hashab
         if not _is_of_library(value.__name__):
             yield from _of_attributes(value, (), names, 1)
     elif isinstance(value, list | tuple | dict):
-        yield len(value)
-        for item in itertools.islice(value.items() if isinstance(value, dict) else value, _LENGTH):
-            yield from _of_value(item, names, depth - 1)
+        items = itertools.islice(value.items() if isinstance(value, dict) else value, _LENGTH)
+        yield tuple([part for item in items for part in _of_value(item, names, depth - 1)])
     elif isinstance(value, types.MethodType):
         yield from _of_value(value.__self__, names, depth - 1)
     elif isinstance(value, functools.partial):
