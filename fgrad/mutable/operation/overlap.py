@@ -43,10 +43,6 @@ KEPT = 256
 def check_overlap(tensor: Tensor, others: Sequence[Any]) -> None:
     """Raise PyTorch's error if elements to be written share memory, with one another or partly with those read."""
     check_repeated(tensor)
-    _check_partial_overlaps(tensor, others)
-
-
-def _check_partial_overlaps(tensor: Tensor, others: Sequence[Any]) -> None:
     for x in others:
         if isinstance(x, Tensor) and x._storage is tensor._storage:
             check_partial_overlap(tensor, x)
@@ -76,14 +72,16 @@ def check_copied(tensor: Tensor, others: Sequence[Any]) -> None:
 
 
 def deprecated(function: str, example: str) -> Callable[[Tensor, Sequence[Any]], None]:
-    """A check that only warns if elements to be written share memory with one another."""
+    """A check that only warns if elements to be written share memory, as the kernel does not read what it writes."""
 
     def check(tensor: Tensor, others: Sequence[Any]) -> None:
         if _repeats(tensor):
             warn(_DEPRECATED.format(function, example))
-        _check_partial_overlaps(tensor, others)
 
     return check
+
+
+_warn_if_filled = deprecated("masked_fill", "mask] = scalar")
 
 
 def check_apart(tensor: Tensor, other: Tensor) -> None:
@@ -101,6 +99,13 @@ def check_all_apart(tensor: Tensor, others: Sequence[Any]) -> None:
     for x in others:
         if isinstance(x, Tensor):
             check_apart(tensor, x)
+
+
+def check_filled(tensor: Tensor, mask: Any) -> None:
+    """The check of ``masked_fill_``: it warns of elements that share memory, and refuses a mask in that memory."""
+    _warn_if_filled(tensor, ())
+    if mask._storage is tensor._storage:
+        check_partial_overlap(tensor, mask)
 
 
 def check_partial_overlap(tensor: Tensor, other: Tensor, reduced: bool = False) -> None:

@@ -85,3 +85,18 @@ def test_every_layer_has_a_sample():
 
 def test_the_names_are_pytorchs():
     assert set(fgrad.torch.nn.modules.__all__) == set(pytorch.nn.modules.__all__)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 8), (5, 0, 8)])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("name", ["TransformerEncoderLayer", "TransformerDecoderLayer"])
+def test_transformers_of_no_elements(name, batch_first, shape):
+    def run(torch):
+        layer = getattr(torch.nn, name)(8, 2, dim_feedforward=4, batch_first=batch_first)
+        out = layer(*[torch.ones(shape)] * (1 if "Encoder" in name else 2))
+        out.sum().backward()
+        return tuple(out.shape), layer.self_attn.in_proj_weight.grad.abs().sum().item()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns of weights without elements
+        assert run(fgrad.torch) == run(pytorch)

@@ -136,7 +136,7 @@ def _check_mask(mask: Any, heads: int, queries: int, keys: int) -> Any:
 def _by_head(name: str, static: Any, projected: Any, heads: int, width: int) -> Any:
     """Keys or values of each head: the given ones, or the projected ones."""
     if static is None:
-        return projected.view(-1, heads, width).transpose(0, 1)
+        return projected.view(projected.size(0), heads, width).transpose(0, 1)
     _require(static.size(0) == heads, f"expecting {name}.size(0) of {heads}, but got {static.size(0)}")
     _require(static.size(2) == width, f"expecting {name}.size(2) of {width}, but got {static.size(2)}")
     return static
@@ -190,8 +190,9 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, num_he
     batch = heads // num_heads
     if mask is not None:
         shared = mask.size(0) == 1 and mask.dim() == 3
-        mask = mask.unsqueeze(0) if shared else mask.view(batch, num_heads, -1, k.size(1))
-    result = scaled_dot_product_attention(*[x.view(batch, num_heads, -1, head) for x in (q, k, v)], mask, p, is_causal)
+        mask = mask.unsqueeze(0) if shared else mask.view(batch, num_heads, mask.size(1), k.size(1))
+    parts = [x.view(batch, num_heads, x.size(1), head) for x in (q, k, v)]
+    result = scaled_dot_product_attention(*parts, mask, p, is_causal)
     return result.permute(2, 0, 1, 3).reshape(batch * queries, num_heads * head)
 
 

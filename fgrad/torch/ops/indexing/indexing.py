@@ -11,7 +11,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import expect_within
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.output_strides import of_index
-from fgrad.mutable.operation.overlap import check_apart, deprecated
+from fgrad.mutable.operation.overlap import check_apart, check_filled, deprecated
 from fgrad.mutable.operation.traits import Gradients, Writing
 from fgrad.mutable.tensor.tensor import Tensor, find_nodes
 from fgrad.mutable.types import dtypes
@@ -99,14 +99,13 @@ def _mask_filled(array: Any, value: Any, mask: Any, leading: int) -> Any:
 
 
 _put_expanded = deprecated("index_put", "indices] = tensor")
-_mask_expanded = deprecated("masked_fill", "mask] = scalar")
 
 
 def _check_put(tensor: Tensor, others: Sequence[Any]) -> None:
     values, *indices = others
     _put_expanded(tensor, others)
     if _is_fill(indices, values):
-        _mask_expanded(tensor, others)
+        check_filled(tensor, indices[0])
         return
     for x in others:
         check_apart(tensor, x)

@@ -25,6 +25,7 @@ def _in_sequence(graph: Graph, geometries: tuple[Geometry | None, ...]) -> Routi
     Only a contiguous source is read there; PyTorch copies any other beforehand.
     """
     written, source = geometries[0], geometries[-1]
+    assert written is not None
     if source is None or not is_contiguous(source.sizes, source.strides):
         return Routine(graph)
     count = math.prod(written.sizes)

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.operands import cast
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
-from fgrad.mutable.operation.overlap import check_all_apart, check_apart, deprecated
+from fgrad.mutable.operation.overlap import check_all_apart, check_apart, check_filled, deprecated
 from fgrad.mutable.operation.traits import BY_OPERAND
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, from_numpy, int32, int64
@@ -380,15 +380,16 @@ def _masked_filled(input: Any, mask: Any, value: Any) -> Any:
     return choose(mask, cast(value, from_numpy(input.dtype)), input)
 
 
-_MASK_EXPANDED = deprecated("masked_fill", "mask] = scalar")
+def _check_masked(tensor: Tensor, others: Sequence[Any]) -> None:
+    check_filled(tensor, others[0])
 
 
-@overload("masked_fill", "MaskedFillBackward0", overloads=BY_OPERAND, always_saved=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward0", overloads=BY_OPERAND, always_saved=("mask",), overlap=_check_masked)
 def _masked_fill(input: Array, mask: Fixed, value: Number) -> Any:
     return _masked_filled(input, mask, value)
 
 
-@overload("masked_fill", "MaskedFillBackward1", overloads=BY_OPERAND, always_saved=("mask",), overlap=_MASK_EXPANDED)
+@overload("masked_fill", "MaskedFillBackward1", overloads=BY_OPERAND, always_saved=("mask",), overlap=_check_masked)
 def _masked_fill_tensor(input: Array, mask: Fixed, value: Array) -> Any:
     return _masked_filled(input, mask, value)
 
