@@ -320,6 +320,15 @@ class Recorder(Recording):
         child.within, child.copies = _IN_BODY, {}
         return *child.graph_of(function), bool(child.copies)
 
+    def as_constant(self, tracer: Tracer) -> Any:
+        # a rule may close over a mask, say, and outlive the recording
+        if not self.open or self._is_live(_never, tracer.number):
+            return tracer
+        try:
+            return self.values([tracer.number])[0]
+        except _Unknown:
+            return tracer
+
     def accessed(self, reference: Any) -> Any:
         if self.copies is None or is_own(self, reference) or is_own(self.parent, reference):
             return reference

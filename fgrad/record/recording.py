@@ -314,8 +314,12 @@ class Recording(TakesGraphs):
     def closed_graph(self, outputs: Sequence[int]) -> Graph:
         """The graph of the tape with the user's constants embedded."""
         builder = Builder()
-        numbers = self._write(builder, lambda value, _: builder.const(Const.of(value)))
+        numbers = self._write(builder, lambda value, _: builder.const(Const.of(_as_constant(value))))
         return builder.finish([numbers[i] for i in outputs])
+
+    def as_constant(self, tracer: Tracer) -> Any:
+        """The value of a tracer of this recording, if it is known and no derivative passes; else the tracer."""
+        return tracer
 
     def _write(self, builder: Builder, lift: Callable[[Any, ShapedArray], int]) -> list[int]:
         """Emit the tape into a builder; the numbers of its values there.  ``lift`` adds the user's constants."""
@@ -515,6 +519,16 @@ class Recording(TakesGraphs):
 
     def concrete(self, number: int) -> Any:
         return None
+
+
+def _as_constant(value: Any) -> Any:
+    """A value from outside, without the recordings whose derivatives do not pass through it."""
+    while type(value) is Tracer:
+        known = value._trace.as_constant(value)
+        if known is value:
+            break
+        value = known
+    return value
 
 
 def _traced_shard_map(primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:

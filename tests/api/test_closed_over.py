@@ -47,6 +47,53 @@ def test_a_closed_over_value_without_derivative(function):
     assert fgrad.grad(f)(3.0) == 6.0
 
 
+#: what a function computes of its argument without a derivative
+WITHOUT_DERIVATIVE = {
+    "a mask": lambda x: x > 0,
+    "an index": lambda x: jnp.argmax(x) + 2,
+    "cut": lambda x: jax.lax.stop_gradient(x) * 2,
+    "rounded": lambda x: jnp.floor(x) + 1,
+}
+
+
+def masked_vjp(library, y):
+    f = library.custom_vjp(lambda z: jnp.sin(z) * y)
+    f.defvjp(lambda z: (jnp.sin(z) * y, z), lambda z, g: (7 * y * g * jnp.cos(z),))
+    return f
+
+
+def masked_jvp(library, y, zeros=False):
+    f = library.custom_jvp(lambda z: jnp.sin(z) * y)
+    f.defjvp(lambda p, t: (jnp.sin(p[0]) * y, 7 * y * t[0] * jnp.cos(p[0])), symbolic_zeros=zeros)
+    return f
+
+
+def masked_jvp_with_zeros(library, y):
+    return masked_jvp(library, y, True)
+
+
+@pytest.mark.parametrize("make", [masked_vjp, masked_jvp, masked_jvp_with_zeros])
+@pytest.mark.parametrize("library", [jax, fgrad])
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_a_rule_may_close_over_what_no_derivative_passes_through(name, library, make):
+    x = jnp.array([1.5, -2.0, 3.0])
+
+    def results(derivatives, library):
+        grad = derivatives.grad(lambda x: make(library, WITHOUT_DERIVATIVE[name](x))(x).sum())
+        hessian = derivatives.jacrev(lambda x: grad(x) * x)
+        return (
+            grad(x),
+            jax.jit(grad)(x),
+            grad(x),
+            hessian(x),
+            jax.jit(hessian)(x),
+            jax.vmap(grad)(jnp.stack([x, 2 * x])),
+        )
+
+    for ours, theirs in zip(results(fgrad, library), results(jax, jax), strict=True):
+        same(ours, theirs)
+
+
 def test_jax_closure_convert_finds_what_is_differentiated():
     def apply(f, y):
         converted, consts = jax.closure_convert(f, y)
