@@ -133,7 +133,8 @@ def test_of_each_number_as_in_torch(name: str, dtype: str):
 
     # PyTorch computes the inverse of celu's number with 32 bits
     tolerance = {"float64": 1e-7 if "celu" in name else 1e-9, "bfloat16": 5e-2}[dtype]
-    for number in (0.3, 1, 0.0, -0.0, 0.1 if name == "lstsq" else math.inf):
+    # an infinite number makes no sense for lstsq; for celu_ PyTorch's gradient there differs between processors
+    for number in (0.3, 1, 0.0, -0.0, 0.1 if name in ("lstsq", "celu_") else math.inf):
         mine, other = run(ours, number), run(theirs, number)
         if isinstance(mine, str) or isinstance(other, str):
             assert mine == other

@@ -138,7 +138,7 @@ def _rolled(x: Any, shift: int, axis: int) -> Any:
 
 
 @overloaded(out=NOT_TAKEN)
-def roll(input: Array, shifts: Dims, dims: Dims | None = ()) -> Choice:
+def roll(input: Array, shifts: Dims, dims: Dims = ()) -> Choice:
     """Elements shifted circularly along axes; without axes, in the flattened tensor.
 
     >>> import fgrad.torch as torch
