@@ -1,5 +1,7 @@
 """The fast lane: the first call of a function is recorded into a small graph, which later calls splice in.
 
+Longer than most files: how a template is made, found and spliced is one path, which every fast call takes.
+
 NOTE [Templates]
 JAX's own wrappers cost some 50 us per operation.  So the first call of ``f`` with some argument types and static
 arguments runs through them under a ``Stager``, and its graph is kept as a *template*; a later call is a dictionary

@@ -1,5 +1,7 @@
 """A snapshot of what a function can reach: tensors and generators under the user's names, and the objects around them.
 
+Longer than most files: the walk, and the comparison with a second one, know the same kinds of objects.
+
 NOTE [What a function can reach]
 A function of tensors has more inputs than its arguments: parameters of modules, an optimiser's state, ``.grad``.  They
 are reached through its closure, its globals and ``self``.  A walk goes from there through modules, optimisers,

@@ -46,6 +46,8 @@ OWN = {
     "masked_scatter_ of itself": lambda torch, x: x.masked_scatter_(x > 1, x),
     "masked_scatter_ of itself, shifted": lambda torch, x: x[1:].masked_scatter_(x[1:] > 0, x[:3]),
     "masked_scatter_ with gaps": lambda torch, x: x[::2].masked_scatter_(x[::2] > 2, x),
+    "masked_scatter_ of no elements": lambda torch, x: x.masked_scatter_(x > 9, x[:0]),
+    "masked_scatter_ to no elements": lambda torch, x: x[:0].masked_scatter_(x[:0] > 0, x),
     "masked_scatter_ of a copy": lambda torch, x: x.masked_scatter_(x > 1, x.view(2, 2).t()),
     "index_fill_": lambda torch, x: x.index_fill_(0, torch.tensor([0]), x[1]),
     "scatter_": lambda torch, x: x.scatter_(0, torch.tensor([0, 0, 1, 1]), x),

@@ -26,7 +26,7 @@ def _in_sequence(graph: Graph, geometries: tuple[Geometry | None, ...]) -> Routi
     """
     written, source = geometries[0], geometries[-1]
     assert written is not None
-    if source is None or not is_contiguous(source.sizes, source.strides):
+    if source is None or 0 in (*written.sizes, *source.sizes) or not is_contiguous(source.sizes, source.strides):
         return Routine(graph)
     count = math.prod(written.sizes)
     at = element_positions(written.sizes, written.strides, written.offset).reshape(-1)

@@ -1,5 +1,7 @@
 """Signatures: the parameters of a function of the table, and how a call's arguments are bound to them.
 
+Longer than most files: a signature is one object, with a way of binding for each kind of call.
+
 NOTE [Former orders]
 In early releases of PyTorch some functions took numbers between the tensors: ``torch.addmm(beta, input, alpha, mat1,
 mat2)``, ``x.add_(alpha, other)``.  PyTorch still accepts these orders, with a warning.  A row of the table lists them.
