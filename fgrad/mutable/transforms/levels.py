@@ -70,6 +70,7 @@ class MapLevel:
                 # what was written without a record, in no_grad or to a detached tensor, is written so here
                 with nullcontext() if examples._node is not node else no_grad():
                     batch.copy_(cross_out(examples, self))
+                batch._counter.value += examples._counter.value - 1  # each write counts, and the copy has been one
         while self.duals:
             outside, inside, node = self.duals.pop(0)
             if inside._node is not node:  # the memory is the same, and the write has been counted

@@ -143,13 +143,13 @@ def data_ptr(self: Tensor) -> int:
     reach the tensor.
 
     Raises:
-      RuntimeError: the tensor belongs to a transformation of ``torch.func``.
+      RuntimeError: the tensor belongs to a transformation of ``torch.func`` that is not over.
 
     Source: `torch.Tensor.data_ptr <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.data_ptr.html>`_.
     """
     note_position()
     storage = self._storage
-    if self._level or storage.array.__class__ is Batched:
+    if (self._level and modes.transforms) or storage.array.__class__ is Batched:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
     if not self._type.numel or storage.array.__class__ is Absent:
         return 0
@@ -305,9 +305,17 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
             _IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self)
         )
         raise RuntimeError(f"Could not set tensor of type {source_name} to a tensor of type {own_name}")
+    if isinstance(source, TypedStorage) and source.dtype is not self._type.dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {self._type.dtype.scalar_name.lower()} or an UntypedStorage, but got type "
+            f"{source.dtype.scalar_name} for argument 1 'storage'"
+        )
     storage = source._storage if other is not None else source._cell
-    if size is None:
-        geometry = other._geometry_of() if other is not None else Geometry((storage.count,), (1,), 0, self._type.dtype)
+    if size is None and other is not None:
+        geometry = other._geometry_of()
+    elif size is None:
+        count = storage.count * storage.dtype.itemsize // self._type.dtype.itemsize
+        geometry = Geometry((count,), (1,), 0, self._type.dtype)
     else:
         sizes = tuple(size)
         number_of_elements(sizes)

@@ -117,7 +117,7 @@ def load(
     """Load a file that `save`, here or in PyTorch, wrote; or the tensors of a safetensors file, by name.
 
     Arguments:
-      f: a path, or a file open for reading bytes, which is read to the end.
+      f: a path, or a file open for reading bytes.  It is read to the end, or in the old format to where the next begins.
       map_location: a device for all tensors; or a mapping of devices; or a function of a storage, which is on the CPU,
         and of its location, which returns a storage on the device, or None for that location.  By default each tensor
         goes where it was.
@@ -162,11 +162,14 @@ def load(
     try:
         if content.startswith(MAGIC):
             return _load_archive(content, kind, map_location, pickle_load_args)
-        return legacy.load(content, kind, map_location, pickle_load_args)
+        value, size = legacy.load(content, kind, map_location, pickle_load_args)
     except pickle.UnpicklingError as error:
         if only_data:
             raise pickle.UnpicklingError(f"Weights only load failed. {_UNSAFE}\n{error}") from None
         raise
+    if not isinstance(f, str | os.PathLike) and size < len(content):
+        f.seek(size - len(content), os.SEEK_CUR)  # what follows is the next file's
+    return value
 
 
 def _load_from_bytes(content: bytes) -> Any:

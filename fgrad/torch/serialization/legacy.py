@@ -39,8 +39,11 @@ def save(obj: Any, stream: Any, protocol: int) -> None:
         stream.write(elements)
 
 
-def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) -> Any:
+def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) -> tuple[Any, int]:
     """Read a file of this format.
+
+    Returns:
+      The object, and the file's size in bytes: others may follow it.
 
     Raises:
       RuntimeError: it is not one, or damaged.
@@ -56,7 +59,7 @@ def load(content: bytes, kind: Any, map_location: Any, named: dict[str, Any]) ->
     value = kind(stream, mentions.find, **named).load()
     big = isinstance(system, dict) and system.get("little_endian") is False
     mentions.fill(stream, _plain(stream), "big" if big else "little")
-    return value
+    return value, stream.tell()
 
 
 def _plain(stream: IO[bytes]) -> Any:

@@ -492,6 +492,7 @@ def test_printing(function: Any) -> None:
     agree(Case("", printed(function), (STEPS,)), torch)
 
 
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")  # PyTorch's own, of linearize
 @pytest.mark.parametrize("outer", [False, True])
 def test_what_leaves_a_function_through_a_list_is_a_constant(outer):
     """Unless something outside can differentiate it."""

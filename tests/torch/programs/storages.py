@@ -103,3 +103,17 @@ for source in ((torch.arange(3.0),), ()):
     print([(x.grad_fn.name(), x.requires_grad, x._version, x.tolist()) for x in (base, view, other)])
     for x in (base, view, other):
         print(first_line(lambda x=x: torch.autograd.grad(x.sum(), w, retain_graph=True)))
+
+# a storage of another type is read as bytes
+doubles = torch.arange(3.0, dtype=torch.float64)
+for dtype in (torch.float32, torch.int64, torch.uint8, torch.complex64):
+    looking = torch.zeros(2, dtype=dtype)
+    print(looking.set_(doubles.untyped_storage()))
+    print(looking.set_(doubles.untyped_storage(), 1, (2,)).shape, looking._version)
+print(first_line(lambda: torch.zeros(2).set_(doubles.storage())))
+
+# what a transformation returns has memory, and not what is inside of it
+mapped = torch.ones(3)
+print(torch.func.jvp(torch.sin, (mapped,), (mapped,))[0].data_ptr() != 0)
+print(torch.func.grad(lambda x: x.sin().sum())(mapped).data_ptr() != 0)
+print(first_line(lambda: torch.func.grad(lambda x: x.sum() * x.data_ptr())(mapped)))

@@ -403,3 +403,9 @@ def test_a_plain_pickle_of_pytorch():
     assert [type(each) for each in found] == [torch.Tensor, torch.nn.Parameter]
     for ours, theirs in zip(found, tensors, strict=True):
         assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride()
+
+
+@sides
+def test_files_of_the_old_format_may_follow_each_other(writer, reader):
+    stream = io.BytesIO(b"".join(saved(writer, [i], _use_new_zipfile_serialization=False) for i in range(3)))
+    assert [reader.load(stream) for _ in range(3)] == [[0], [1], [2]]
