@@ -117,7 +117,7 @@ def load(
     """Load a file that `save`, here or in PyTorch, wrote; or the tensors of a safetensors file, by name.
 
     Arguments:
-      f: a path, or a file open for reading bytes.  It is read to the end, or in the old format to where the next begins.
+      f: a path, or a file open for reading bytes.  It is read to the end; in the old format, to where the next begins.
       map_location: a device for all tensors; or a mapping of devices; or a function of a storage, which is on the CPU,
         and of its location, which returns a storage on the device, or None for that location.  By default each tensor
         goes where it was.
