@@ -22,10 +22,14 @@ TIES = np.array([[1.0, 0.0, 2.0, 1.0], [1.0, 2.0, 0.0, 3.0], [2.0, 1.0, 2.0, 0.0
 def _segments() -> list[Sample]:
     made = []
     for reduce in ("sum", "prod", "mean", "max", "min"):
+        # where elements tie for the extremum, PyTorch shares a positive cotangent between them, and not a negative one
+        data = normal(3, 4) if reduce in ("max", "min") else TIES
         named = {"lengths": np.array([2, 0, 1]), "initial": 2.0}
-        made.append(Sample("segment_reduce", (TIES, reduce), named, reduce, order=1))
+        made.append(Sample("segment_reduce", (data, reduce), named, reduce, order=1))
         named = {"offsets": np.array([[0, 2, 2, 4], [0, 1, 2, 3], [1, 3, 3, 4]]), "axis": 1}
-        made.append(Sample("segment_reduce", (TIES, reduce), named, f"{reduce} rows", order=1))
+        made.append(Sample("segment_reduce", (data, reduce), named, f"{reduce} rows", order=1))
+    odd = np.array([1, np.nan, 2, np.nan, 0, 2, 0, 0, np.nan, np.nan, np.nan, 3])
+    made.append(Sample("segment_reduce", (odd, "prod"), {"lengths": np.array([3, 3, 3, 3])}, "NaN", order=1))
     made.append(Sample("_segment_reduce", (TIES, "sum"), {"lengths": np.array([2, 0, 1])}, order=1))
     return made
 

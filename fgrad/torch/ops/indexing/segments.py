@@ -67,10 +67,12 @@ def _gradient(ct: Any, out: Any, data: Any, coordinates: Any, sizes: Any, reduce
     if reduce == "mean":
         return per_element(ct / jnp.maximum(sizes, 1).astype(ct.dtype))
     if reduce == "prod":
-        zero = data == 0
-        only_zero = zero & (per_element(_reduced(zero.astype(data.dtype), coordinates, sizes, "sum", None)) == 1)
-        others = _reduced(choose(only_zero, 1, data), coordinates, sizes, "prod", initial)
-        return choose(only_zero, per_element(ct * others), per_element(ct * out) / choose(zero, 1, data))
+        gradient = per_element(ct * out) / choose(data == 0, 1, data)
+        for found in (data == 0, jnp.isnan(data)):  # the quotient loses what the others' product is
+            only = found & (per_element(_reduced(found.astype(data.dtype), coordinates, sizes, "sum", None)) == 1)
+            others = _reduced(choose(only, 1, data), coordinates, sizes, "prod", initial)
+            gradient = choose(only, per_element(ct * others), gradient)
+        return gradient
     result = per_element(out)
     hits = ((data == result) | (jnp.isnan(data) & jnp.isnan(result))).astype(data.dtype)
     return hits * per_element(ct / jnp.maximum(_reduced(hits, coordinates, sizes, "sum", None), 1))
