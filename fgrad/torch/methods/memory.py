@@ -10,6 +10,7 @@ from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
 from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.attributes import slots_of, state_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
@@ -383,6 +384,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if self._grad is not None:
             result._grad = copy.deepcopy(self._grad, memo)
         vars(result).update(copy.deepcopy(dict(vars(self)), memo))
+        for name, value in slots_of(self).items():
+            setattr(result, name, copy.deepcopy(value, memo))
     return result
 
 
@@ -401,7 +404,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     geometry = self._geometry_of()
     device_name = str(place_of(self._storage.array))
     arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device_name)
-    return _rebuilt, arguments, dict(vars(self)) or None
+    return _rebuilt, arguments, state_of(self) or None
 
 
 class _Memory:
