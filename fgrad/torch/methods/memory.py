@@ -306,9 +306,16 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
             _IN_CPP.get(x._type.dtype.scalar_name, x._type.dtype.scalar_name.lower()) for x in (other, self)
         )
         raise RuntimeError(f"Could not set tensor of type {source_name} to a tensor of type {own_name}")
+    if isinstance(source, TypedStorage) and source.dtype is not self._type.dtype:
+        own_name = _IN_CPP.get(self._type.dtype.scalar_name, self._type.dtype.scalar_name.lower())
+        raise RuntimeError(
+            f"Expected a Storage of type {own_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
+            "argument 1 'storage'"
+        )
     storage = source._storage if other is not None else source._cell
     if size is None:
-        geometry = other._geometry_of() if other is not None else Geometry((storage.count,), (1,), 0, self._type.dtype)
+        count = storage.count * storage.dtype.itemsize // self._type.dtype.itemsize
+        geometry = other._geometry_of() if other is not None else Geometry((count,), (1,), 0, self._type.dtype)
     else:
         sizes = tuple(size)
         number_of_elements(sizes)

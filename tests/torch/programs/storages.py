@@ -103,3 +103,10 @@ for source in ((torch.arange(3.0),), ()):
     print([(x.grad_fn.name(), x.requires_grad, x._version, x.tolist()) for x in (base, view, other)])
     for x in (base, view, other):
         print(first_line(lambda x=x: torch.autograd.grad(x.sum(), w, retain_graph=True)))
+# bytes are read in the tensor's type; numbers must have it
+doubles = torch.ones(3, dtype=torch.float64)
+print(torch.ones(2).set_(doubles.untyped_storage()), torch.ones(2).set_(torch.UntypedStorage(3)))
+print(first_line(lambda: torch.ones(2).set_(doubles.storage())))
+print(first_line(lambda: torch.ones(2).set_(doubles.storage(), 0, (2,))))
+leaf = torch.ones(2, requires_grad=True)
+print(torch.asarray(leaf, requires_grad=False) is leaf, leaf.requires_grad, leaf.new(size=(1, 2)).shape)
