@@ -312,7 +312,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
             f"Expected a Storage of type {own_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
             "argument 1 'storage'"
         )
-    storage = source._storage if other is not None else source._cell
+    storage = other._storage if other is not None else source._cell
     if size is None:
         count = storage.count * storage.dtype.itemsize // self._type.dtype.itemsize
         geometry = other._geometry_of() if other is not None else Geometry((count,), (1,), 0, self._type.dtype)

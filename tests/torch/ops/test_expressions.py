@@ -399,6 +399,7 @@ leaf.chunk(2)[0].grad_fn._saved_split_size
 leaf.split([1, 3], 1)[0].grad_fn._saved_split_sizes
 torch.unsafe_split(leaf, 2, 1)[0].grad_fn._saved_split_size
 torch.fft.fftfreq(4, 0.0)
+torch.ones(()).bernoulli_(torch.ones(()))
 torch.kthvalue(x[:0], 1, 0)
 torch.kthvalue(x[:0], 1, 1).values.clone()
 torch.unique(x[:, :0], dim=0)
