@@ -113,9 +113,9 @@ def _new(cls: type, *args: Any, device: Any = None) -> Any:
 
 
 @as_method(UNLISTED)
-def _new_like(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def _new_like(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """A tensor of this one's dtype from sizes or data; superseded by ``new_tensor`` and ``new_zeros``."""
-    return construct(self._type.dtype, args, device)
+    return construct(self._type.dtype, args if size is None else (Size(size),), device)
 
 
 Tensor.__new__ = staticmethod(_new)  # type: ignore[assignment]

@@ -9,6 +9,7 @@ import copy
 import importlib
 import importlib.util
 import inspect
+import io
 import pickle
 import threading
 import warnings
@@ -267,7 +268,7 @@ def test_copies_keep_the_class_and_attributes():
 
 class Kept(torch.Tensor):
     def new_empty(self, *args, **kwargs):
-        return super().new_empty(*args, **kwargs).as_subclass(Kept)
+        return super().new_empty(*args, **kwargs).as_subclass(type(self))
 
 
 def test_deepcopy_and_pickle_of_a_class_that_makes_its_own():
@@ -290,6 +291,41 @@ def test_a_parameter_keeps_the_class_through_training_and_state_dict():
     assert type(layer.state_dict()["weight"]) is Mine
     layer.load_state_dict({"weight": torch.zeros(1, 2)})
     assert layer.weight.tolist() == [[0.0, 0.0]]
+
+
+class Slotted(Kept):
+    __slots__ = ("extra", "empty")
+
+
+class Stated(Kept):
+    def __getstate__(self):
+        return {"units": self.units.upper()}
+
+    def __setstate__(self, state):
+        self.units = state["units"]
+
+
+def _saved(x):
+    stream = io.BytesIO()
+    torch.save(x, stream)
+    stream.seek(0)
+    return torch.load(stream, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _saved, lambda x: pickle.loads(pickle.dumps(x))])
+def test_what_slots_hold_is_copied(copied):
+    x = Slotted([1.0])
+    x.extra, x.tag = [1], "tag"
+    found = copied(x)
+    assert type(found) is Slotted and found.extra == [1] and found.tag == "tag" and not hasattr(found, "empty")
+    assert (found.extra is x.extra) is (copied is copy.copy)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, _saved, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_class_that_says_its_state_is_asked_for_it(copied):
+    x = Stated([1.0])
+    x.units = "m"
+    assert copied(x).units == "M"
 
 
 def test_a_mixed_class_and_a_class_with_slots():

@@ -4,6 +4,7 @@ Libraries copy attributes from one tensor to another (``result.__dict__.update(x
 elements and history are no attributes there, so they must not be copied along.
 """
 
+import copyreg
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -46,3 +47,17 @@ class UserAttributes(dict[str, Any]):
     def __ior__(self, other: Any) -> "UserAttributes":  # type: ignore[override]
         self.update(other)
         return self
+
+
+def slots_of(tensor: Any) -> dict[str, Any]:
+    """What the slots hold that a class of tensors has (``__slots__``)."""
+    names: list[str] = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    return {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+
+
+def state_of(tensor: Any) -> Any:
+    """The user's attributes, and with them what the slots hold, as pickles have them."""
+    if type(tensor).__getstate__ is not object.__getstate__:
+        return tensor.__getstate__()
+    attributes, slots = dict(vars(tensor)), slots_of(tensor)
+    return (attributes, slots) if slots else attributes

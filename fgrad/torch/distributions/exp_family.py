@@ -6,7 +6,6 @@ from fgrad.mutable.context.modes import enable_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd import grad
 from fgrad.torch.distributions.distribution import Distribution
-from fgrad.torch.distributions.utils import sum_rightmost
 
 
 class ExponentialFamily(Distribution):
@@ -36,5 +35,5 @@ class ExponentialFamily(Distribution):
             means = grad(normalizer.sum(), params, create_graph=True)
         result = normalizer - carrier
         for param, mean in zip(params, means, strict=True):
-            result = result - sum_rightmost(param * mean, len(self.event_shape))
+            result = result - (param * mean).reshape((*self._batch_shape, -1)).sum(-1)
         return result

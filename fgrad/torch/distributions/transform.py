@@ -213,7 +213,9 @@ class ComposeTransform(Transform):
 
     @property
     def inv(self) -> Transform:
-        return _InverseCompose(self)
+        if self._inv is None:
+            self._inv = _InverseCompose(self)
+        return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)

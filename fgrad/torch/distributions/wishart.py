@@ -86,11 +86,12 @@ class Wishart(Covariance, ExponentialFamily):
     def _bartlett(self, sample_shape: Size) -> Tensor:
         """Draws by Bartlett's decomposition: a triangular matrix of chi and of normal numbers."""
         p = self._event_shape[-1]
-        df = self.df.unsqueeze(-1) - ops.arange(p, dtype=self.df.dtype, device=self.df.device)
+        like = self._unbroadcasted_scale_tril  # ``df`` may be an integer
+        df = self.df.unsqueeze(-1) - ops.arange(p, dtype=like.dtype, device=like.device)
         diagonal = Chi2(df, validate_args=False).rsample(sample_shape).sqrt().diag_embed(dim1=-2, dim2=-1)
         count = p * (p - 1) // 2
         shape = Size(sample_shape) + self._batch_shape + (count,)
-        normal = ops.randn(shape, dtype=self.df.dtype, device=self.df.device)
+        normal = ops.randn(shape, dtype=diagonal.dtype, device=diagonal.device)
         rows, columns = ops.tril_indices(p, p, -1)
         below = ops.zeros_like(diagonal)
         below[..., rows, columns] = normal

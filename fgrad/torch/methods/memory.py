@@ -10,6 +10,7 @@ from fgrad.mutable.context.torch_function.protocol import overrides
 from fgrad.mutable.layout.geometry import Geometry, contiguous_strides, is_dense
 from fgrad.mutable.operation.capture import note_position
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
+from fgrad.mutable.tensor.attributes import slots_of, state_of
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.exported import address_of
@@ -306,16 +307,15 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         )
         raise RuntimeError(f"Could not set tensor of type {source_name} to a tensor of type {own_name}")
     if isinstance(source, TypedStorage) and source.dtype is not self._type.dtype:
+        own_name = _IN_CPP.get(self._type.dtype.scalar_name, self._type.dtype.scalar_name.lower())
         raise RuntimeError(
-            f"Expected a Storage of type {self._type.dtype.scalar_name.lower()} or an UntypedStorage, but got type "
-            f"{source.dtype.scalar_name} for argument 1 'storage'"
+            f"Expected a Storage of type {own_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
+            "argument 1 'storage'"
         )
-    storage = source._storage if other is not None else source._cell
-    if size is None and other is not None:
-        geometry = other._geometry_of()
-    elif size is None:
+    storage = other._storage if other is not None else source._cell
+    if size is None:
         count = storage.count * storage.dtype.itemsize // self._type.dtype.itemsize
-        geometry = Geometry((count,), (1,), 0, self._type.dtype)
+        geometry = other._geometry_of() if other is not None else Geometry((count,), (1,), 0, self._type.dtype)
     else:
         sizes = tuple(size)
         number_of_elements(sizes)
@@ -391,6 +391,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if self._grad is not None:
             result._grad = copy.deepcopy(self._grad, memo)
         vars(result).update(copy.deepcopy(dict(vars(self)), memo))
+        for name, value in slots_of(self).items():
+            setattr(result, name, copy.deepcopy(value, memo))
     return result
 
 
@@ -409,7 +411,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     geometry = self._geometry_of()
     device_name = str(place_of(self._storage.array))
     arguments = (type(self), _Memory(self), self._type.dtype, geometry.strides, is_tracked(self), device_name)
-    return _rebuilt, arguments, dict(vars(self)) or None
+    return _rebuilt, arguments, state_of(self) or None
 
 
 class _Memory:

@@ -5,6 +5,7 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.mutable.context.torch_function.protocol import disabled_torch_function_impl, plain, watch
 from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.tensor.attributes import state_of
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch import ops
@@ -72,7 +73,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return Parameter, (self.data, self.requires_grad), dict(vars(self)) or None
+        return Parameter, (self.data, self.requires_grad), state_of(self) or None
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

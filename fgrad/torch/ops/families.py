@@ -109,6 +109,7 @@ FAMILIES = {
     "ops.linalg.determinants": "linalg.det det linalg.slogdet slogdet logdet",
     "ops.linalg.einsum": "einsum()",
     "ops.linalg.inverses": "linalg.inv_ex linalg.inv inverse linalg.pinv pinverse",
+    "ops.linalg.least_squares": "linalg.lstsq",
     "ops.linalg.low_rank": "svd_lowrank() pca_lowrank()",
     "ops.linalg.lu_factors": "linalg.lu_factor_ex linalg.lu_factor linalg.lu lu lu_unpack() linalg.lu_solve lu_solve",
     "ops.linalg.matrix_functions": "linalg.vector_norm linalg.matrix_norm linalg.norm norm linalg.cond "
@@ -116,7 +117,7 @@ FAMILIES = {
     "linalg.vecdot linalg.cross linalg.diagonal linalg.vander",
     "ops.linalg.product_sums": "addmm addmm_ addmv addmv_ addbmm addbmm_ baddbmm baddbmm_ addr addr_",
     "ops.linalg.solving": "linalg.solve_ex linalg.solve linalg.solve_triangular triangular_solve cholesky_solve "
-    "cholesky_inverse linalg.lstsq linalg.tensorinv linalg.tensorsolve",
+    "cholesky_inverse linalg.tensorinv linalg.tensorsolve",
     "ops.linalg.symmetric_factors": "linalg.ldl_factor_ex linalg.ldl_factor linalg.ldl_solve",
     "ops.random.random": "rand() randn() randint() randperm() rand_like() randn_like() randint_like() .uniform_ "
     ".normal_ .log_normal_ .exponential_ .cauchy_ .geometric_ .random_ .bernoulli_",

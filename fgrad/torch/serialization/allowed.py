@@ -19,6 +19,7 @@ from fgrad.mutable.types.devices import device
 from fgrad.mutable.types.size import Size
 from fgrad.torch import _utils
 from fgrad.torch.nn.parameter import Parameter
+from fgrad.torch.pickle_names import public_name
 from fgrad.torch.serialization.layouts import _get_layout
 from fgrad.torch.storage import FORMER, UntypedStorage
 
@@ -81,7 +82,7 @@ class safe_globals:
 
 def _name(each: Any) -> str:
     if not isinstance(each, tuple):
-        return f"{each.__module__}.{each.__qualname__}".removeprefix("fgrad.")
+        return ".".join(public_name(each, each.__qualname__) or (each.__module__, each.__qualname__))
     if len(each) != 2:
         raise ValueError(
             f"Expected tuple of length 2 (global, str of callable full path), but got tuple of length: {len(each)}"

@@ -50,10 +50,17 @@ def checked(mention: Any, length: int) -> Any:
       RuntimeError: the form is wrong.
     """
     match mention:
-        case ("storage" | b"storage" as tag, kind, str(name), str() | bytes() as location, int(count), *rest):
+        case (
+            "storage" | b"storage" as tag,
+            kind,
+            str() | bytes() as name,
+            str() | bytes() as location,
+            int(count),
+            *rest,
+        ):
             if count >= 0 and len(mention) == length and (kind is UntypedStorage or kind in FORMER.values()):
-                device = location.decode("ascii") if isinstance(location, bytes) else location
-                return (tag, kind, name, device, count, *rest)
+                name, location = (x.decode("ascii") if isinstance(x, bytes) else x for x in (name, location))
+                return (tag, kind, name, location, count, *rest)
     raise RuntimeError(f"the file mentions a storage in a way that is not PyTorch's: {mention!r:.200}")
 
 

@@ -8,6 +8,8 @@ from typing import IO, Any, ClassVar
 from attrs import frozen
 
 from fgrad.mutable.context.torch_function.wrap import BuiltIn
+from fgrad.mutable.tensor.attributes import state_of
+from fgrad.mutable.tensor.changes import NotedDict
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types import dtypes
@@ -88,6 +90,7 @@ class Pickler(_WRITTEN_IN_PYTHON):
             self.memoize(obj)
 
     dispatch[FunctionType] = dispatch[BuiltIn] = save_global
+    dispatch[NotedDict] = dispatch[dict]
 
 
 def _name(obj: Any, name: str | None) -> tuple[str, str] | None:
@@ -102,7 +105,7 @@ def _tensor(tensor: Any) -> Any:
     """How a tensor is rebuilt: from its elements, dtype and layout, without history."""
     if isinstance(tensor, UninitializedTensorMixin):
         raise pickle.PicklingError(f"torch.save: {tensor!r} has no elements. Way out: call the module once.")
-    state = dict(vars(tensor))
+    state = state_of(tensor)
     kind = type(tensor)
     if kind is Parameter:
         parts = (tensor.data, tensor.requires_grad, OrderedDict())

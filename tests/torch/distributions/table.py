@@ -110,6 +110,12 @@ CASES = [
     _of("Kumaraswamy", SCALES, SHAPES, value=INSIDE),
     _of("VonMises", PLACES, SCALES, value=ABOVE),
     Case("Wishart", lambda t, n, c: t.distributions.Wishart(n, c), (5.0, COVARIANCE), COVARIANCE),
+    Case(
+        "Wishart of whole numbers",
+        lambda t, c: t.distributions.Wishart(t.tensor([5, 7]), t.stack([c, c * 2])),
+        (COVARIANCE,),
+        COVARIANCE,
+    ),
     Case("LKJCholesky", lambda t, c: t.distributions.LKJCholesky(3, c), (SCALES,), CORRELATION),
     _of("LowRankMultivariateNormal", PLACES, [[1.0, 0.5], [0.2, 1.0], [0.3, 0.4]], SCALES, value=[0.1, 0.2, 0.3]),
     _of("ContinuousBernoulli", [0.2, 0.5, 0.9], value=INSIDE),

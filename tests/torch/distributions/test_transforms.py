@@ -72,6 +72,9 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def test_a_transform_has_one_inverse(t):
     transform = t.distributions.ExpTransform()
     assert transform._inv is None and transform.inv is transform.inv and transform.inv.inv is transform
+    composed = t.distributions.ComposeTransform([transform, transform.inv])
+    inverse = composed.inv
+    assert composed.inv is inverse and inverse.inv is composed
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

@@ -1,14 +1,11 @@
 """What PyTorch's own tests of views, indices, new tensors, types and reductions ask, against real torch."""
 
-import re
-import warnings
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.linalg
 
 import fgrad.torch as ours
+from tests.torch.ops.expressions import outcome
 
 theirs = pytest.importorskip("torch")
 
@@ -273,42 +270,6 @@ torch.ones(1).expand(2, 2).tril_()
 """
 
 
-def _put(x: Any, index: Any, value: Any) -> Any:
-    x[index] = value
-    return x
-
-
-def _described(found: Any) -> Any:
-    if hasattr(found, "grad_fn"):
-        node = None if found.grad_fn is None else type(found.grad_fn).__name__
-        values = found.detach()
-        values = np.asarray(values.float().tolist() if "bfloat16" in str(found.dtype) else values.tolist())
-        return (
-            str(found.dtype),
-            tuple(found.shape),
-            found.stride(),
-            found._is_view(),
-            node,
-            np.round(values, 5).tolist(),
-        )
-    if isinstance(found, tuple | list):
-        return [_described(each) for each in found]
-    return str(found).replace("fgrad.torch", "torch")
-
-
-class _Index:
-    def __index__(self) -> int:
-        return 1
-
-
-class _Sequence:
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, i: int) -> int:
-        return (1, 0)[i]
-
-
 #: arguments by the names that they have in PyTorch's overloads
 NAMED = """
 torch.tensor_split(x, sections=2)
@@ -348,31 +309,6 @@ x.tile(())
 x.sum_to_size(size=(1, 4))
 x.broadcast_to(size=(2, 3, 4))
 x.broadcast_to(2, -1, 4).shape
-"""
-
-ALGEBRA = """
-torch.linalg.cond(torch.zeros(0, 0)).clone()
-torch.linalg.cond(torch.zeros(3, 0, 2), 2).clone()
-torch.linalg.cond(torch.zeros(3, 0, 0, dtype=torch.complex64), -2).clone()
-torch.linalg.cond(torch.zeros(0, 3, 3), "fro").clone()
-torch.linalg.svd(torch.eye(2), driver="gesvd")
-torch.linalg.svdvals(torch.eye(2), driver="gesvd")
-torch.linalg.svdvals(torch.full((3, 3), np.nan))
-torch.linalg.svd(torch.stack([torch.eye(3), torch.eye(3) * np.nan]))
-torch.linalg.svdvals(torch.eye(3) * np.inf)
-torch.linalg.svdvals(torch.tensor([[np.inf, 1.0], [0.0, 1.0]]))
-torch.linalg.pinv(torch.full((3, 2), np.nan))
-torch.linalg.pinv(torch.stack([torch.eye(3), torch.eye(3) * np.nan]), atol=torch.tensor(0.1))
-torch.linalg.pinv(torch.full((2, 2), np.nan), hermitian=True)
-torch.pinverse(torch.tensor([[np.inf, 1.0], [0.0, 1.0]]))
-torch.linalg.eigh(torch.stack([torch.eye(3), torch.eye(3) * np.nan]))
-torch.linalg.matrix_norm(torch.eye(3) * np.nan, 2)
-torch.linalg.pinv(x[:2, :2], rtol=torch.tensor(0.5)).round(decimals=4)
-torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.tensor([0.1, 3.0, 7.0])).add(1).round(decimals=4)
-torch.linalg.pinv(x.reshape(3, 2, 2), rtol=torch.tensor([[0.1, 0.3, 0.9]])).add(1).round(decimals=4)
-torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.tensor([1, 3, 0]), rtol=torch.tensor(0.2).double()).round(decimals=4)
-torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.ones(2))
-torch.linalg.pinv(x[:2, :2], atol=torch.tensor([1j]))
 """
 
 SPECIAL = """
@@ -463,6 +399,7 @@ leaf.chunk(2)[0].grad_fn._saved_split_size
 leaf.split([1, 3], 1)[0].grad_fn._saved_split_sizes
 torch.unsafe_split(leaf, 2, 1)[0].grad_fn._saved_split_size
 torch.fft.fftfreq(4, 0.0)
+torch.ones(()).bernoulli_(torch.ones(()))
 torch.kthvalue(x[:0], 1, 0)
 torch.kthvalue(x[:0], 1, 1).values.clone()
 torch.unique(x[:, :0], dim=0)
@@ -481,30 +418,6 @@ torch.nn.functional.binary_cross_entropy_with_logits(x.double(), x, x, pos_weigh
 """
 
 
-def _outcome(torch: Any, expression: str) -> Any:
-    named = {
-        "torch": torch,
-        "np": np,
-        "put": _put,
-        "Index": _Index,
-        "Sequence": _Sequence,
-        "x": torch.arange(12.0).reshape(3, 4),
-        "z": torch.tensor([1 + 2j, 3 - 1j]),
-        "last": torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
-        "byte": torch.ones(2, 2, dtype=torch.uint8),
-        "index": torch.tensor([[0, 1]]),
-        "leaf": torch.ones(2, 4, requires_grad=True),
-    }
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            found = repr(_described(eval(expression, named)))
-        except Exception as error:
-            found = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    texts = {re.sub(r" \(Triggered internally.*", "", str(each.message), flags=re.DOTALL) for each in caught}
-    return found, texts
-
-
 @pytest.fixture(autouse=True)
 def warned_always():
     """PyTorch warns of each thing once in a process unless it is told otherwise."""
@@ -517,14 +430,10 @@ def warned_always():
 
 @pytest.mark.parametrize(
     "expression",
-    [
-        line
-        for block in (VIEWS, INDICES, NEW, TYPES, SHARED, NAMED, ALGEBRA, SPECIAL)
-        for line in block.strip().split("\n")
-    ],
+    [line for block in (VIEWS, INDICES, NEW, TYPES, SHARED, NAMED, SPECIAL) for line in block.strip().split("\n")],
 )
 def test_comes_to_what_it_does_in_pytorch(expression: str):
-    assert _outcome(ours, expression) == _outcome(theirs, expression)
+    assert outcome(ours, expression) == outcome(theirs, expression)
 
 
 def test_a_view_of_another_type_counts_writes_with_the_tensor():
@@ -546,50 +455,6 @@ def test_filling_a_mask_has_the_gradients_of_index_put():
         return type(y.grad_fn).__name__, x.grad.tolist(), value.grad.tolist()
 
     assert run(ours) == run(theirs)
-
-
-@pytest.mark.parametrize("rcond", [1e-3, 1e-2, 0.1, 0.5])
-@pytest.mark.parametrize("batch", [(), (2,)])
-def test_least_squares_with_pivoted_columns(rcond: float, batch: tuple[int, ...]):
-    # PyTorch passes uninitialised pivots to LAPACK, so the oracle of the values is SciPy
-    rng = np.random.default_rng(0)
-    factors = rng.normal(size=(*batch, 5, 4)), rng.normal(size=(*batch, 4, 4))
-    a = factors[0] * np.array([1, 0.2, 0.03, 0.004]) @ factors[1]
-    b = rng.normal(size=(*batch, 5, 2))
-    found = ours.linalg.lstsq(ours.tensor(a), ours.tensor(b), rcond=rcond)
-    for index in np.ndindex(*batch):
-        expected: Any = scipy.linalg.lstsq(a[index], b[index], rcond, lapack_driver="gelsy")
-        solution, _, rank, _ = expected
-        assert found.rank[index] == rank
-        np.testing.assert_allclose(found.solution[index].numpy(), solution, 1e-8)
-
-
-@pytest.mark.parametrize("shape", [(4, 2), (2, 4)])
-def test_the_tangents_of_all_singular_vectors(shape: tuple[int, int]):
-    a = np.random.default_rng(0).normal(size=(2, *shape))
-
-    def run(torch: Any) -> Any:
-        forward = torch.autograd.forward_ad
-        with (
-            forward.dual_level(),
-            warnings.catch_warnings(action="ignore"),
-        ):  # PyTorch's of its own deprecated functions
-            found = torch.linalg.svd(forward.make_dual(torch.tensor(a[0]), torch.tensor(a[1])))
-            return [forward.unpack_dual(x).tangent.numpy() for x in found]
-
-    for found, expected in zip(run(ours), run(theirs), strict=True):
-        np.testing.assert_allclose(np.abs(found), np.abs(expected), 1e-9, 1e-12)  # LAPACKs choose signs differently
-
-
-def test_the_gradient_of_least_squares_does_not_depend_on_the_tolerance():
-    def run(torch: Any) -> Any:
-        a = torch.tensor([[1.0, 1, 0], [1, 2, 1], [0, 1, 1.1], [2, 2, 2]], dtype=torch.float64, requires_grad=True)
-        b = torch.arange(4.0, dtype=torch.float64)[:, None].requires_grad_()
-        solution = torch.linalg.lstsq(a, b, rcond=0.5, driver="gelsd").solution
-        return [x.numpy() for x in (solution.detach(), *torch.autograd.grad(solution.sum(), (a, b)))]
-
-    for one, other in zip(run(ours), run(theirs), strict=True):
-        np.testing.assert_allclose(one, other, 1e-9, 1e-12)
 
 
 def test_a_variance_has_one_correction():

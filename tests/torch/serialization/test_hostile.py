@@ -292,6 +292,14 @@ def test_classes_that_the_user_allows():
             torch.serialization.add_safe_globals([wrong])
 
 
+def test_classes_of_pytorch_are_allowed_by_the_names_that_files_have():
+    content = io.BytesIO()
+    torch.save([torch.distributions.AffineTransform(1.0, 2.0), torch.nn.Softmax(0)], content)
+    content.seek(0)
+    with torch.serialization.safe_globals([torch.distributions.AffineTransform, torch.nn.Softmax, set]):
+        assert torch.load(content)[0](3.0) == 7.0
+
+
 def test_only_for_weights_only_false_runs_what_the_file_says():
     RUN.clear()
     assert torch.load(io.BytesIO(pickled(Reduced(ran, ()))), weights_only=False) is None and RUN == ["ran"]

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import re
 from collections import Counter, OrderedDict
 from typing import Any
 
@@ -392,6 +393,13 @@ def test_wrong_structures(name):
 def test_other_versions():
     with pytest.raises(TensorFileError, match="not of version 1"):
         load(with_structure([FLOATS, INTS], version=2))
+
+
+def test_texts_of_python_2_stay_bytes():
+    content = saved(oracle, ["é", oracle.zeros(2)], _use_new_zipfile_serialization=False, pickle_protocol=2)
+    content = re.sub(rb"X(.)\0\0\0", rb"U\1", content)  # Python 2 wrote texts as bytes
+    found = [side.load(io.BytesIO(content), encoding="bytes", weights_only=False) for side in (torch, oracle)]
+    assert [(text, x.tolist()) for text, x in found] == [("é".encode(), [0, 0])] * 2
 
 
 def test_a_plain_pickle_of_pytorch():

@@ -67,7 +67,9 @@ def asarray(
         if isinstance(obj, Tensor) and is_tracked(obj):
             warn(_UNSPECIFIED, UserWarning)
         return result
-    return result.requires_grad_() if requires else result.detach() if is_tracked(result) else result
+    if is_tracked(result) and not requires and not result.is_leaf:
+        return result.detach()
+    return result.requires_grad_(requires) if requires or is_tracked(result) else result
 
 
 def _held(obj: Any, dtype: Any) -> Tensor | None:

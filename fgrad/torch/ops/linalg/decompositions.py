@@ -382,6 +382,20 @@ def _householder_product(input: Array, tau: Array) -> Any:
         raise RuntimeError(f"{function}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if input.shape[-1] < tau.shape[-1]:
         raise RuntimeError(f"{function}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.ndim != input.ndim - 1:
+        raise RuntimeError(
+            f"{function}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {input.ndim}"
+        )
+    if tau.shape[:-1] != input.shape[:-2]:
+        raise RuntimeError(
+            f"{function}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
+            f"{list(tau.shape[:-1])}"
+        )
+    if tau.dtype != input.dtype:
+        raise RuntimeError(
+            f"{function}: tau dtype {scalar_name(tau.dtype)} does not match input dtype {scalar_name(input.dtype)}"
+        )
     check_lapack("orgqr_cpu", input)
     return lax.linalg.householder_product(input, tau)
 

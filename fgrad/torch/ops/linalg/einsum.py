@@ -31,7 +31,7 @@ def einsum(*args: Any) -> Tensor:
 
     Source: `torch.einsum <https://docs.pytorch.org/docs/stable/generated/torch.einsum.html>`_.
     """
-    if len(args) < 2:
+    if len(args) < 2 or (isinstance(args[0], str) and isinstance(args[1], list | tuple) and not args[1]):
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
             "subscripts list"

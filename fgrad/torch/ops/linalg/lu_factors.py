@@ -7,9 +7,11 @@ from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.context.warning import warn_once
+from fgrad.mutable.operation.capture import expect
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
+from fgrad.mutable.values.evaluation import elements
 from fgrad.torch import return_types
 from fgrad.torch.ops.linalg.matrices import (
     adjoint,
@@ -188,6 +190,23 @@ def _lu_unpack(input: Array, LU_pivots: Fixed, unpack_data: bool, unpack_pivots:
     return (permutation, *(_triangles(input) if unpack_data else (empty, empty)))
 
 
+def _check_range(pivots: Tensor, rows: int, below: str, above: str) -> None:
+    """Raise an error for pivots that are no rows of a matrix, which a kernel would read all the same."""
+    known = elements(pivots._value())
+    if known is None:
+        expect(lambda: (pivots >= 1) & (pivots <= rows))
+    elif (known < 1).any():
+        raise RuntimeError(below)
+    elif (known > rows).any():
+        raise RuntimeError(above)
+
+
+_UNPACKED = (
+    "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+    "Did you properly pass the result of lu_factor?"
+)
+
+
 @composite(method=False)
 def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """The permutation and triangular matrices from the result of ``lu_factor``.
@@ -199,6 +218,8 @@ def lu_unpack(LU_data: Array, LU_pivots: Array, unpack_data: bool = True, unpack
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
             "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
         )
+    if unpack_pivots:
+        _check_range(LU_pivots, LU_data._type.shape[-2], _UNPACKED, _UNPACKED)
     return return_types.lu_unpack(apply(_lu_unpack.operation, (LU_data, LU_pivots), (unpack_data, unpack_pivots)))
 
 
@@ -258,6 +279,18 @@ def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, ad
 
     Source: `torch.linalg.lu_solve <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_solve.html>`_.
     """
+    sizes = LU._type.shape
+    if pivots._type.dtype is not dtypes.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    if len(sizes) >= 2 and sizes[-2] == sizes[-1]:
+        if pivots._type.shape != sizes[:-1]:
+            raise RuntimeError(
+                "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                f"{list(pivots._type.shape)} instead"
+            )
+        begin, end = "Pivots given to lu_solve must all be", "Did you properly pass the result of lu_factor?"
+        below, above = f"{begin} greater or equal to 1. {end}", f"{begin} smaller or equal to LU.size(-2). {end}"
+        _check_range(pivots, sizes[-1], below, above)
     return (_linalg_lu_solve if left else _linalg_lu_solve_right)(LU, pivots, B, adjoint)
 
 

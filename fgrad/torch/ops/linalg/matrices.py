@@ -77,6 +77,11 @@ def check_pair(function: str, a: Any, b: Any) -> None:
         )
 
 
+def is_vector(matrices: Ints, right_side: Ints) -> bool:
+    """Whether the right sides of systems are vectors, by the shapes; if not, they are matrices."""
+    return len(right_side) == 1 or tuple(right_side) == tuple(matrices[:-1])
+
+
 def column_major(operands: Sequence[Any], shape: Ints) -> Ints | None:
     """The strides of column-major matrices, as LAPACK returns them."""
     if len(shape) < 2:
@@ -155,8 +160,12 @@ def check_converged(function: str, matrices: Tensor, values: Tensor, what: str) 
 
 def zero_pivot(x: Any) -> Any:
     """The position, from 1, of the first zero on the diagonal of the LU factor; 0 if there is none."""
-    factor = lax.linalg.lu(lax.stop_gradient(x))[0]
-    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    return first_zero(lax.linalg.lu(lax.stop_gradient(x))[0])
+
+
+def first_zero(x: Any) -> Any:
+    """The position, from 1, of the first zero on the diagonal; 0 if there is none."""
+    diagonal = jnp.diagonal(x, axis1=-2, axis2=-1)
     zero = lax.eq(diagonal, lax.full_like(diagonal, 0))
     if not zero.shape[-1]:
         return jnp.zeros(x.shape[:-2], np.int32)

@@ -169,6 +169,12 @@ def cond(A: Array, p: Order = None) -> Tensor:
             f"linalg.cond(ord={p}): A must be batches of square matrices, but they are "
             f"{shape[-2]} by {shape[-1]} matrices"
         )
+    if p == "nuc":  # an inverse with infinities has no singular values
+        values = svdvals(A)
+        return sum(values, -1) * sum(values.reciprocal(), -1)
+    if p == "nuc":  # the inverse of a singular matrix has no singular values
+        values = svdvals(A)
+        return sum(values, -1) * sum(values.reciprocal(), -1)
     inverse = inv_ex(A).inverse
     product = matrix_norm(A, p) * matrix_norm(inverse, p)
     return product.nan_to_num(math.inf, math.inf, -math.inf)

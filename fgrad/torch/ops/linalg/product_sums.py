@@ -18,7 +18,7 @@ from fgrad.torch.ops.table.numbers import CPP_NAMES, check_computed, check_fits,
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, ONTO_ITSELF, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
 from fgrad.torch.ops.table.table import Array, Number
-from fgrad.torch.random.scalars import scalar_name
+from fgrad.torch.random.scalars import cpp_name, scalar_name
 
 
 def _expanded(input: Any, shape: tuple[int, ...]) -> Any:
@@ -64,6 +64,10 @@ def _check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
         if array.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
     check_shapes(mat1, mat2)
+    _check_dtypes(input, mat1, mat2)
+
+
+def _check_dtypes(input: Any, mat1: Any, mat2: Any) -> None:
     for array, name in ((input, "self"), (mat1, "mat1")):
         if array.dtype != mat2.dtype:
             raise RuntimeError(
@@ -148,7 +152,7 @@ def _addbmm(input: Array, batch1: Array, batch2: Array, beta: Number, alpha: Num
             f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
             f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
-    check_scalars(batch1, batch2, "addmm_impl_cpu_")
+    _check_dtypes(input, batch1, batch2)
     product = unrounded_dot_general(batch1, batch2, ((0, 2), (0, 1)))
     return _scaled_sum(input, product, beta, alpha)
 
@@ -171,6 +175,9 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alph
 
 @overload("baddbmm", "BaddbmmBackward0")
 def _baddbmm(input: Array, batch1: Array, batch2: Array, beta: Number, alpha: Number) -> Any:
+    if input.dtype != batch1.dtype:
+        types = (f"{name}: {cpp_name(x.dtype)}" for x, name in ((batch1, "batch1"), (batch2, "batch2")))
+        raise RuntimeError(f"Input dtypes must be the same, got: input {cpp_name(input.dtype)}, {', '.join(types)}")
     check_batches(batch1, batch2)
     check_scalars(batch1, batch2, "baddbmm")
     product = unrounded_dot_general(batch1, batch2, ((2,), (1,)), ((0,), (0,)))

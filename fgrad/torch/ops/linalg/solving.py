@@ -1,22 +1,18 @@
-"""Linear systems, least squares, and tensors as linear maps."""
+"""Linear systems, and tensors as linear maps."""
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-import numpy as np
 from jax import lax, numpy as jnp
 
 import fgrad
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import return_types
-from fgrad.torch.ops.linalg.inverses import inv, pseudo_inverse
+from fgrad.torch.ops.linalg.inverses import inv
 from fgrad.torch.ops.linalg.matrices import (
     LinAlgError,
     adjoint,
@@ -28,24 +24,22 @@ from fgrad.torch.ops.linalg.matrices import (
     column_major,
     conjugate,
     first_failure,
+    first_zero,
+    is_vector,
     linalg,
     matmul_exact,
     transposed,
     zero_pivot,
 )
-from fgrad.torch.ops.table.broadcasting import choose, sum_to
+from fgrad.torch.ops.table.broadcasting import sum_to
 from fgrad.torch.ops.table.outputs import SCALAR_TYPE, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, Float, composite
+from fgrad.torch.ops.table.table import Array, composite
 from fgrad.torch.ops.views.axes import movedim
 from fgrad.torch.ops.views.views import reshape
 from fgrad.torch.random.scalars import scalar_name
 
 # -- systems ---------------------------------------------------------------------------------------------------------
-
-
-def _is_vector(a: Any, b: Any) -> bool:
-    return b.ndim == 1 or (a.ndim - 1 == b.ndim and tuple(b.shape) == tuple(a.shape[:-1]))
 
 
 def _check_system(function: str, a: Any, b: Any, left: bool) -> None:
@@ -137,7 +131,7 @@ def _solve(a: Any, b: Any, left: bool) -> Any:
     check_inexact("linalg.solve", a, half=True)
     check_pair("linalg.solve", a, b)
     check_lapack("lu_cpu", a)
-    vector = _is_vector(a, b)
+    vector = is_vector(a.shape, b.shape)
     if vector and not left:
         raise RuntimeError(
             "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
@@ -307,154 +301,28 @@ def _cholesky_inverse(input: Array, upper: bool) -> Any:
     return fgrad.define_rule(forward, vjp=pullback)(input)
 
 
+@overload("first_zero", None)
+def _first_zero(input: Array) -> Any:
+    return first_zero(input)
+
+
 @composite(autocast="fp32", out=safely_cast("cholesky_inverse"))
 def cholesky_inverse(input: Array, upper: bool = False) -> Tensor:
     """The inverse of a matrix from its Cholesky factor.
 
+    Raises:
+      LinAlgError: a matrix is singular.
+
     Source: `torch.cholesky_inverse <https://docs.pytorch.org/docs/stable/generated/torch.cholesky_inverse.html>`_.
     """
-    return _cholesky_inverse(input, upper)
-
-
-# -- least squares ---------------------------------------------------------------------------------------------------
-
-
-def _pivoted(x: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
-    """The QR factors of a matrix with pivoted columns, the pivots, and the rank that LAPACK's ``gelsy`` finds.
-
-    It is the number of leading columns whose factor has a condition number below ``1 / rcond``.
-    """
-    q, r, pivots = jax.scipy.linalg.qr(x, mode="economic", pivoting=True)
-    size = r.shape[0]
-    row, column = jnp.arange(size)[:, None], jnp.arange(r.shape[1])
-
-    def regular(count: Any) -> Any:
-        values = jnp.linalg.svd(choose((row < count) & (column < count), r, 0), compute_uv=False)
-        return (values[count - 1] > 0) & (values[count - 1] >= values[0] * rcond)
-
-    rank = jnp.sum(jnp.cumprod(lax.map(regular, jnp.arange(1, size + 1))))
-    return q, r, pivots, rank
-
-
-def _basic_solution(x: Any, right_side: Any, rcond: Any) -> Any:
-    """The solution of least norm of the leading columns of the pivoted factor, as LAPACK's ``gelsy`` gives it."""
-    q, r, pivots, rank = _pivoted(x, rcond)
-    leading = choose(jnp.arange(r.shape[0])[:, None] < rank, r, 0)
-    found = matmul_exact(pseudo_inverse(leading, None, None, False), adjoint(q), right_side)
-    return jnp.zeros_like(found).at[pivots].set(found)
-
-
-def _rank(x: Any, rcond: Any) -> Any:
-    return _pivoted(x, rcond)[3]
-
-
-def _of_each(function: Callable[..., Any], x: Any, *others: Any) -> Any:
-    """A function of matrices, applied to each of a batch."""
-    for _ in x.shape[:-2]:
-        function = jax.vmap(function)
-    return function(x, *others)
-
-
-def _least_squares(x: Any, right_side: Any, rcond: Any, pivoted: bool) -> Any:
-    """The solution of least norm; as in PyTorch, its derivative does not depend on ``rcond``."""
-
-    def of_full_rank(x: Any, right_side: Any) -> Any:
-        return matmul_exact(pseudo_inverse(x, None, None, False), right_side)
-
-    if rcond is None or not x.size or not right_side.size:
-        return of_full_rank(x, right_side)
-
-    def of_lower_rank(x: Any, right_side: Any, rcond: Any) -> Any:
-        if pivoted:
-            return _of_each(functools.partial(_basic_solution, rcond=rcond), x, right_side)
-        return matmul_exact(pseudo_inverse(x, None, rcond, False), right_side)
-
-    def pullback(ct: Any, out: Any, x: Any, right_side: Any, rcond: Any) -> tuple[Any, Any, None]:
-        return *fgrad.vjp(of_full_rank, x, right_side)[1](ct), None
-
-    return fgrad.define_rule(of_lower_rank, vjp=pullback)(x, right_side, rcond)
-
-
-@overload("linalg_lstsq", None)
-def _pivoted_rank(input: Array, rcond: Float) -> Any:
-    return _of_each(functools.partial(_rank, rcond=rcond), lax.stop_gradient(input))
-
-
-@overload(
-    "linalg_lstsq",
-    "LinalgLstsqBackward0",
-    saved=("self", "b", "rcond"),
-    outputs=("solution", "residuals"),
-    always_saved=("self", "b", "solution"),
-    strides=column_major,
-    gradient_strides={"self": column_major},
-)
-def _linalg_lstsq(input: Array, B: Array, rcond: Float, pivoted: bool, with_residuals: bool) -> Any:
-    check_pair("torch.linalg.lstsq", input, B)
-    vector = B.ndim == input.ndim - 1
-    right_side = B[..., None] if vector else B
-    if right_side.shape[-2] != input.shape[-2]:
-        raise RuntimeError(
-            f"torch.linalg.lstsq: input.size({'-2'}) should match other.size({'-1' if vector else '-2'})"
+    inverse = _cholesky_inverse(input, upper)
+    failure = first_failure(apply(_first_zero.operation, (input.detach(),)))
+    if failure is not None:
+        raise LinAlgError(
+            f"cholesky_inverse: {failure[0]}The diagonal element {failure[1]} is zero, the inversion could not be "
+            "completed because the input matrix is singular."
         )
-    solution = _least_squares(input, right_side, rcond, pivoted)
-    residual = matmul_exact(input, solution) - right_side
-    squares = lax.real(residual * conjugate(residual)) if input.dtype.kind == "c" else residual * residual
-    residuals = jnp.sum(squares, -2) if with_residuals else jnp.zeros(0, squares.dtype)
-    return solution[..., 0] if vector else solution, residuals
-
-
-@linalg(autocast="fp32", out=safely_cast("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"))
-def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: Any = None) -> Any:
-    """The solution of least squares problems.
-
-    Arguments:
-      A, B: the matrices.
-      rcond: singular values up to this factor of the largest count as zero; with the driver ``gelsy``, which is the
-        default, columns that raise the condition number above its inverse.
-      driver: LAPACK's method, which determines what else is returned; the solution is that of least norm.
-
-    Returns:
-      The solution, the squared residuals, the rank, and the singular values; the last three may be empty.
-
-    Source: `torch.linalg.lstsq <https://docs.pytorch.org/docs/stable/generated/torch.linalg.lstsq.html>`_.
-    """
-    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(
-            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), provided: {driver}"
-        )
-    if len(A._type.shape) < 2:
-        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
-    rows, width = A._type.shape[-2:]
-    kind, rcond = driver or "gelsy", None if rcond is None else float_of("linalg_lstsq", "rcond", rcond)
-    detached = A.detach()
-    singular = _singular_values(detached)
-    limit = (np.finfo(A._type.dtype.numpy).eps * max(rows, width)) if rcond is None else rcond
-    pivoted = kind == "gelsy" and rcond is not None
-    rank = (
-        _pivoted_rank(detached, rcond)
-        if pivoted and singular.numel()
-        else (singular > singular[..., :1] * limit).sum(-1)
-    )
-    empty = singular.new_empty(0)
-    with_residuals = rows > width and kind != "gelsy" and (kind == "gels" or bool((rank == width).all()))
-    solution, residuals = apply(
-        _linalg_lstsq.operation, (A, B, None if rcond is None else float(rcond)), (pivoted, with_residuals)
-    )
-    return return_types.linalg_lstsq(
-        (
-            solution,
-            residuals,
-            empty.to(rank.dtype) if kind == "gels" else rank,
-            singular if kind in ("gelsd", "gelss") else empty,
-        )
-    )
-
-
-@overload("linalg_svdvals", None)
-def _singular_values(input: Array) -> Any:
-    check_matrix("linalg.svd", input)
-    return jnp.linalg.svd(lax.stop_gradient(input), compute_uv=False)
+    return inverse
 
 
 # -- tensors as linear maps ------------------------------------------------------------------------------------------

@@ -455,7 +455,7 @@ def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
     sizes, dtype, source = tensor._type.shape, tensor._type.dtype.numpy, source_of(generator)
     strides = _strides_of(tensor)
     order = range(len(sizes)) if strides is None else memory_order(sizes, strides)
-    chances = p.detach().expand(sizes).permute(*order)
+    chances = p.detach().expand(sizes).permute(tuple(order))
 
     def draw(chances: np.ndarray) -> np.ndarray:
         batch = chances.ndim - len(sizes)
