@@ -1,5 +1,10 @@
 """``torch.backends.cuda``: as without CUDA; settings are kept without effect."""
 
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
 from attrs import define
 
 
@@ -60,3 +65,33 @@ def cudnn_sdp_enabled() -> bool:
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Let attention use this kernel; without effect on values here."""
     kernels["cudnn"] = enabled
+
+
+def is_flash_attention_available() -> bool:
+    """Whether PyTorch was built with this kernel: never."""
+    return False
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict[str, Any]]:
+    """The former name of ``torch.nn.attention.sdpa_kernel``: a context in which attention uses only these kernels."""
+    warnings.warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please "
+        "see `torch.nn.attention.sdpa_kernel()` for the new context manager, with updated signature.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    before = dict(kernels)
+    kernels.update(
+        flash=enable_flash,
+        mem_efficient=enable_mem_efficient,
+        math=enable_math,
+        cudnn=enable_cudnn,
+        overrideable=False,
+    )
+    try:
+        yield {}
+    finally:
+        kernels.update(before)

@@ -29,12 +29,17 @@ def play(torch: Any, tell: Story) -> None:
         tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
     tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
 
+    with torch.backends.cuda.sdp_kernel(enable_math=False, enable_cudnn=False):
+        tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
+    tell(torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled())
+
     key = torch.arange(6.0).reshape(1, 1, 3, 2)
     mask = torch.eye(3)
     masked = torch.nn.functional.scaled_dot_product_attention(query, key, key, mask, is_causal=True)
     tell([round(x, 4) for x in masked.flatten().tolist()], masked.grad_fn.name())
 
 
+@pytest.mark.filterwarnings("ignore:.*sdp_kernel.. is deprecated:FutureWarning")
 def test_kernels_are_pytorchs():
     pytorch = pytest.importorskip("torch")
     pytest.importorskip("torch.nn.attention")
