@@ -56,7 +56,7 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
             named = {"T": "time", "H": "height", "W": "width"}[axis]
             raise RuntimeError(f"{function}(): pool {named} {k} too large relative to input {named} {n}")
     image = input if batched else input[None]
-    _check_samples(random_samples.shape, *image.shape[:2], dims)
+    _check_samples(random_samples.shape, image.shape[0], image.shape[1], dims)
     if 0 in output_size:
         shape = (*input.shape[: input.ndim - dims], *output_size)
         return jnp.zeros(shape, input.dtype), jnp.zeros(shape, np.int64)
