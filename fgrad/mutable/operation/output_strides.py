@@ -135,6 +135,11 @@ def spatial(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return None
 
 
+def spatial_in_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """``spatial`` for images; PyTorch's kernel for volumes gives row-major results."""
+    return spatial(operands, shape) if len(shape) == 4 else None
+
+
 def is_channels_last(g: Geometry) -> bool:
     """Whether the second axis is the fastest, as PyTorch judges it (c10/core/MemoryFormat.h)."""
     least = 0

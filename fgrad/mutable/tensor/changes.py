@@ -15,6 +15,7 @@ compared again.
   classes, go unnoticed.  These are compared before each call.
 """
 
+import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
@@ -66,9 +67,15 @@ class NotedDict(dict[Any, Any]):
 
 
 class NotedOrderedDict(OrderedDict[Any, Any]):
-    """An ``OrderedDict`` whose writes are noted.  Copies and pickles are plain ones."""
+    """An ``OrderedDict`` whose writes are noted.  Shallow copies and pickles are plain ones."""
 
     __slots__ = ()
+
+    # a handle that is copied with the dict refers to the copy: nobody may put another dict in its place
+    def __deepcopy__(self, memo: dict[int, Any]) -> "NotedOrderedDict":
+        copied = memo[id(self)] = NotedOrderedDict()
+        copied.update((copy.deepcopy(key, memo), copy.deepcopy(value, memo)) for key, value in self.items())
+        return copied
 
     def __reduce__(self) -> Any:
         return OrderedDict, (), None, None, iter(self.items())

@@ -291,6 +291,13 @@ def copies_have_their_own_hooks(torch: Any, tell: Story) -> None:
         twin = copied(lazy)
         tell(tuple(twin(torch.ones(1, 3)).shape), type(twin), type(lazy))
         tell(tuple(lazy(torch.ones(1, 4)).shape), type(lazy), len(lazy._forward_pre_hooks))
+        tell(len(twin._forward_pre_hooks), len(twin._load_state_dict_pre_hooks), tuple(twin(torch.ones(2, 3)).shape))
+        module = torch.nn.Tanh()
+        module.handles = [module.register_forward_hook(len), module.register_full_backward_hook(len)]
+        twin = copied(module)
+        for handle in twin.handles:
+            handle.remove()
+        tell(*map(len, (module._forward_hooks, module._backward_hooks, twin._forward_hooks, twin._backward_hooks)))
 
 
 @scenario

@@ -8,8 +8,8 @@ from jax import numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.operation.output_strides import spatial
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.operation.output_strides import is_channels_last, spatial_in_two
+from fgrad.mutable.tensor.tensor import Tensor, has_own_strides
 from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.pooling import pooled
@@ -25,7 +25,7 @@ def _check(function: str, input: Any, output_size: Ints, colon: str) -> None:
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{function}(): Expected {dims + 1}D or {dims + 2}D tensor, but got{colon} {shape}")
     # the means of images may be those of no channels
-    _check_nonempty(function, shape, dims if function == "adaptive_avg_pool2d" else dims + 1)
+    _check_nonempty(function, shape, dims if function == "adaptive_avg_pool2d" else len(shape) - 1)
     dtype = from_numpy(input.dtype)
     # an empty batch runs no kernel, except in three dimensions
     if not dtype.is_floating_point and (dims == 3 or 0 not in shape):
@@ -65,7 +65,7 @@ def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
 @kernel(
     by_rank("AdaptiveAvgPool{}DBackward0", "output_size"),
     backward_node=by_rank("AdaptiveAvgPool{}DBackwardBackward0", "output_size"),
-    strides=spatial,
+    strides=spatial_in_two,
     always_saved=("self",),
 )
 @single
@@ -95,7 +95,11 @@ _ADAPTIVE_AVG = operation_of(_adaptive_avg_pool)
 
 def _averaged(input: Tensor, sizes: Ints) -> Tensor:
     if set(sizes) == {1}:
-        return input.mean(tuple(range(-len(sizes), 0)), keepdim=True)
+        mean = input.mean(tuple(range(-len(sizes), 0)), keepdim=True)
+        if has_own_strides(input) and input.dim() == len(sizes) + 2 and is_channels_last(input._geometry_of()):
+            channels = mean.size(1)
+            mean.as_strided_(mean.size(), (channels, 1, *[channels] * len(sizes)))
+        return mean
     return apply(_ADAPTIVE_AVG, (input,), (sizes,))
 
 
@@ -143,7 +147,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
 @kernel(
     by_rank("AdaptiveMaxPool{}DBackward0", "output_size"),
     backward_node=by_rank("AdaptiveMaxPool{}DBackwardBackward0", "output_size"),
-    strides=spatial, outputs=("result0", "result1"), always_saved=("self", "result1"),
+    strides=spatial_in_two, outputs=("result0", "result1"), always_saved=("self", "result1"),
 )  # fmt: skip
 def _adaptive_max_pool(input: Array, output_size: Ints) -> Any:
     dims = len(output_size)
@@ -166,7 +170,7 @@ def adaptive_max_pool1d_with_indices(
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of adaptive windows along the last axis, and their indices."""
     sizes = _along(input, output_size, "adaptive_max_pool1d")
-    _check_nonempty("adaptive_max_pool1d", input._type.shape, 2)
+    _check_nonempty("adaptive_max_pool1d", input._type.shape, len(input._type.shape) - 1)
     outputs, indices = apply(_ADAPTIVE_MAX, (input.unsqueeze(-2),), ((1, *sizes),))
     return outputs.squeeze(-2), indices.squeeze(-2)
 

@@ -103,11 +103,19 @@ def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, 
             f"input.size(1)={shape[-2]} and kernel_size={kernel_size}."
         )
     counts = _counts(output_size, kernel_size, dilation, padding, stride)
-    if counts[0] * counts[1] != shape[-1] or min(counts) < 1:
+    given = (
+        f"Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, "
+        f"stride={stride}"
+    )
+    if counts[0] * counts[1] != shape[-1]:
         raise RuntimeError(
-            f"Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, "
-            f"stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{given}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
             f"{counts[0]} * {counts[1]} = {counts[0] * counts[1]}, but got input.size(2)={shape[-1]}."
+        )
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"{given}, calculated shape of the array of sliding blocks as ({counts[0]}, {counts[1]}), which is too "
+            "small (non-positive)"
         )
     _check_unsupported("col2im_out_cpu", input.dtype)
     table = _table(output_size, counts, kernel_size, dilation, padding, stride)
@@ -171,7 +179,7 @@ def _max_unpool(input: Array, indices: Fixed, output_size: Ints) -> Any:
     size = int(np.prod(output_size))
 
     def put(values: Any, flat_indices: Any) -> Any:
-        flat = values.reshape(*outer, -1)
+        flat = values.reshape(flat_indices.shape)
         return jnp.put_along_axis(jnp.zeros((*outer, size), values.dtype), flat_indices, flat, -1, inplace=False)
 
     def vjp(ct: Any, out: Any, values: Any, flat_indices: Any) -> tuple[Any, None]:
@@ -213,7 +221,7 @@ def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: A
     """The sizes to unpool to: those given, if possible; else the least that pooling could have started from."""
     dims = len(kernel)
     pooled = input.size()[-dims:]
-    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(pooled, kernel, stride, padding, strict=True)]
+    least = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(pooled, kernel, stride, padding, strict=False)]
     if output_size is None:
         sizes = least
     else:
@@ -271,4 +279,9 @@ def max_unpool3d(
 ) -> Tensor:
     """The maxima of ``max_pool3d`` where they were, and zeros elsewhere."""
     kernel, steps, ends = _settings(3, kernel_size, stride, padding)
+    for name, values in (("output_size, but got", kernel), ("stride, but got:", steps), ("padding, but got:", ends)):
+        if len(values) != 3:
+            raise RuntimeError(
+                f"There should be exactly three elements (depth, height, width) in {name} {len(values)} elements."
+            )
     return _unpooled(input, indices, _sizes(input, kernel, steps, ends, output_size), steps)

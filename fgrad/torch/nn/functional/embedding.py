@@ -240,7 +240,7 @@ def _bag_maxima(rows: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]
 _EMBEDDING_BAG = operation_of(_embedding_bag)
 
 
-def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bool) -> None:
+def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bool, general: bool) -> None:
     if not is_abstract(offsets._value()):
         starts = concrete(offsets._value())
         if include_last_offset and not starts.size:
@@ -261,7 +261,7 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, include_last_offset: bo
     elif values.size and not (values.min() >= 0 and values.max() < rows):
         values = values.reshape(-1)
         at = int(np.argmax((values < 0) | (values >= rows)))
-        if weight.dtype is float64:
+        if general or weight.dtype is float64:  # in PyTorch the other kernels are those of FBGEMM
             raise RuntimeError(
                 f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[at]}"
             )
@@ -354,7 +354,7 @@ def embedding_bag(
         raise RuntimeError(
             f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got {padding_idx}"
         )
-    _check_bags(weight, input, offsets, include_last_offset)
+    _check_bags(weight, input, offsets, include_last_offset, mode == "max" or padding_idx is not None)
     params = (_MODES[mode], -1 if padding_idx is None else padding_idx % rows, scale_grad_by_freq, include_last_offset)
     results = apply(_EMBEDDING_BAG, (weight, per_sample_weights, input, offsets), params)
     return results[0] if isinstance(results, tuple) else results

@@ -39,15 +39,27 @@ def _starts(samples: Any, size: int, count: int, kernel: int) -> Any:
 def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints, output_size: Ints) -> Any:
     dims = len(kernel_size)
     check_floating(f"fractional_max_pool{dims}d_out_frame", input)
+    if min(output_size) < 0:
+        shape = [*input.shape[: input.ndim - dims], *output_size]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(output_size)}: {shape}")
+    function = "fractional_max_pool2d" if dims == 2 else "fractional_max_pool3d_out"
     sizes = input.shape[-dims:]
+    batched = input.ndim == dims + 2
+    for axis in range(1, input.ndim):
+        if not input.shape[axis]:
+            raise RuntimeError(
+                f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got"
+                f"{list(input.shape)} with dimension {axis} being empty."
+            )
     for axis, n, count, k in zip("THW"[3 - dims :], sizes, output_size, kernel_size, strict=True):
         if count + k - 1 > n:
             named = {"T": "time", "H": "height", "W": "width"}[axis]
-            raise RuntimeError(
-                f"fractional_max_pool{dims}d(): pool {named} {k} too large relative to input {named} {n}"
-            )
-    batched = input.ndim == dims + 2
+            raise RuntimeError(f"{function}(): pool {named} {k} too large relative to input {named} {n}")
     image = input if batched else input[None]
+    _check_samples(random_samples.shape, image.shape[0], image.shape[1], dims)
+    if 0 in output_size:
+        shape = (*input.shape[: input.ndim - dims], *output_size)
+        return jnp.zeros(shape, input.dtype), jnp.zeros(shape, np.int64)
     samples = random_samples[: image.shape[0]].astype(input.dtype)
     # of two samples the first is for the width; of three, the first is for the time
     order = range(dims) if dims == 3 else reversed(range(dims))
@@ -67,6 +79,18 @@ def _fractional_max_pool(input: Array, random_samples: Fixed, kernel_size: Ints,
     if not batched:
         indices, pixels = indices[0], pixels[0]
     return windows.picked(pixels, indices), indices
+
+
+def _check_samples(shape: Ints, batch: int, channels: int, dims: int) -> None:
+    problem = None
+    if shape[0] < batch:
+        problem = "size(0) no less then input batch size."
+    elif shape[1] != channels:
+        problem = "size(1) equals to input channel size."
+    elif shape[2] != dims:
+        problem = f"size(2) equals to {dims}; got {shape[2]}."
+    if problem is not None:
+        raise RuntimeError(f"Expect _random_samples.{problem}")
 
 
 def _pooled(

@@ -46,13 +46,13 @@ def _leaky_relu_written(input: Array, negative_slope: Number) -> Any:
     return _leaky_by_result(input, negative_slope)
 
 
-_with_negative_slope = refusing(
-    _leaky_relu_written,
+_NEGATIVE = (
     "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused "
     "by calling in-place forward function with a negative slope, please call out-of-place version instead. File an "
     "issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation "
-    "with negative slope",
+    "with negative slope"
 )
+_with_negative_slope = refusing(_leaky_relu_written, _NEGATIVE)
 
 
 def _middle(lower: Any, upper: Any) -> Any:
@@ -101,6 +101,9 @@ def _rrelu_with_noise_written(input: Array, noise: Fixed, lower: Number, upper: 
     return input * noise if training else _leaky_by_result(input, _middle(lower, upper))
 
 
+_rrelu_with_negative_slope = refusing(_rrelu_with_noise_written, _NEGATIVE)
+
+
 def _noise(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
     """The random slopes of ``rrelu``: drawn for the elements that are not positive, one for the others."""
     if not lower <= upper:
@@ -136,6 +139,8 @@ def rrelu_(
 ) -> Tensor:
     """``rrelu`` in place."""
     noise = _noise(input, lower, upper, training, generator)
+    if not training and lower + upper < 0:
+        return _rrelu_with_negative_slope(input, noise, lower, upper, training)
     return run_inplace(_rrelu_with_noise_written, input, noise, lower, upper, training)
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from jax import numpy as jnp
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import Tensor, has_own_strides
 from fgrad.torch import ops
 from fgrad.torch.ops.linalg.product_sums import ADDMM
 from fgrad.torch.ops.table.dispatch import OF_NN, OF_TORCH
@@ -40,6 +41,10 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
         return ops.add(ops.matmul(input, weight.t()), bias) if rank == 1 else ops.addmm(bias, input, weight.t())
     if rank == 2:
         return apply(ADDMM, (bias, input, weight.t()))
+    if has_own_strides(input) and not input.is_contiguous():
+        product = ops.matmul(input, weight.t())
+        # a bias that is mapped or has a tangent is not added in place
+        return ops.add(product, bias) if modes.level or modes.duals else product.add_(bias)
     flat = ops.addmm(bias, input.reshape(math.prod(shape[:-1]), shape[-1]), weight.t())
     return flat.view(*shape[:-1], flat._type.shape[1])
 

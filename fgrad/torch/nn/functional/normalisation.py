@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.cut import without_history
 from fgrad.mutable.tensor.tensor import Tensor, alias
+from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.transforms.levels import outgrows
 from fgrad.mutable.types.dtypes import bfloat16, float16, float32, from_numpy, is_half
 from fgrad.mutable.types.limits import finfo
@@ -118,6 +120,8 @@ def _batch_norm(
     operands, params = (input, weight, bias, running_mean, running_var), (bool(training),)
     eps = float_of("batch_norm", "eps", eps)
     if not training or running_mean is None:
+        if modes.duals and tangent_of(input) is not None:
+            _check_running_tangents(running_mean, running_var)
         return apply(_BATCH_NORM, (*operands, None, eps), params)
     output, mean, var = apply(_BATCH_NORM, (*operands, float_of("batch_norm", "momentum", momentum), eps), params)
     if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
@@ -126,6 +130,13 @@ def _batch_norm(
     running_mean._write(without_history(running_mean, mean._value()))
     running_var._write(without_history(running_var, var._value()))
     return output
+
+
+def _check_running_tangents(*running: Any) -> None:
+    if any(x is not None and tangent_of(x) is not None for x in running):
+        raise RuntimeError(
+            "batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad defined"
+        )
 
 
 def _check_running(running_mean: Any, running_var: Any) -> None:

@@ -9,7 +9,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import apply
-from fgrad.mutable.operation.output_strides import spatial
+from fgrad.mutable.operation.output_strides import spatial, spatial_in_two
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, is_half
 from fgrad.mutable.types.type_names import type_name
@@ -136,6 +136,8 @@ def _max_pool(input: Array, *, kernel_size: Ints, stride: Ints, padding: Ints, d
 def pooled(input: Any, table: windows.Table, sizes: Ints) -> tuple[Any, Any]:
     """The largest element of each window, and its flat index."""
     outer = input.shape[: input.ndim - len(sizes)]
+    if not table.flat_indices.size:  # no windows, or all in the padding
+        return jnp.full((*outer, *sizes), windows.lowest(input.dtype)), jnp.zeros((*outer, *sizes), np.int64)
     image = lax.reshape(input, (*outer, math.prod(input.shape[len(outer) :])))
     shaped = table.shaped(sizes)
     indices = shaped.largest(shaped.gather(lax.stop_gradient(image), windows.lowest(input.dtype)))
@@ -312,7 +314,7 @@ _enter_in_torch("max_pool3d", max_pool3d, autocast=_pools_in_fp32)
 @kernel(
     by_rank("AvgPool{}DBackward0", "kernel_size"),
     backward_node=by_rank("AvgPool{}DBackwardBackward0", "kernel_size"),
-    strides=spatial,
+    strides=spatial_in_two,
     always_saved=("self",),
 )
 def _avg_pool(
@@ -393,11 +395,14 @@ def avg_pool1d(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for avg_pool1d)"
         )
-    settings = {"kernel_size": kernel_size, "stride": stride or kernel_size, "padding": padding}
+    steps = kernel_size if stride is None or stride in ((), []) else stride
+    settings = {"kernel_size": kernel_size, "stride": steps, "padding": padding}
     for name, value in settings.items():
         if expanded(value, 1) is None:
             raise RuntimeError(f"avg_pool1d() argument '{name}' should contain one int (got {len(value)})")
     k, s, p = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
+    if s == 0:
+        raise RuntimeError("stride should not be zero")
     params = ((1, k), (1, s), (0, p), bool(ceil_mode), bool(count_include_pad), None)
     return apply(_AVG_POOL, (input.unsqueeze(-2),), params).squeeze(-2)
 

@@ -19,6 +19,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy
+from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch.nn.functional.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from fgrad.torch.ops.indexing.coordinates import take_known
 from fgrad.torch.ops.table.dispatch import CLOSED
@@ -166,6 +167,7 @@ def _upsample(
         raise RuntimeError(
             f"Non-empty {dims + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
         )
+    check_storage((*input.shape[:2], *output_size), input.dtype.itemsize)
     dtype = from_numpy(input.dtype)
     nearest = mode.startswith("nearest")
     bytes = input.dtype == np.uint8
@@ -225,7 +227,7 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     if factors is not None:
-        sizes = [int(n * f) for n, f in zip(input.size()[2:], factors, strict=True)]
+        sizes = [_scaled(n, f) for n, f in zip(input.size()[2:], factors, strict=True)]
         if recompute_scale_factor or mode == "area":
             factors = None
     if antialias and not (mode in _FILTERS and rank == 4):
@@ -244,6 +246,13 @@ def interpolate(
     scales = (None,) * len(sizes) if factors is None else tuple(map(float, factors))
     params = (tuple(map(int, sizes)), mode, bool(align_corners), bool(antialias), scales)
     return apply(operation_of(_upsample), (input,), params)
+
+
+def _scaled(size: int, factor: Any) -> int:
+    scaled = size * factor
+    if not abs(scaled) < 1 << 63:  # nor NaN
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    return int(scaled)
 
 
 def _wanted(input: Any, size: Any, scale_factor: Any) -> tuple[list[int], list[float] | None]:

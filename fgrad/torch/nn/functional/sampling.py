@@ -73,11 +73,13 @@ def _named(end: str) -> Callable[..., str]:
     outputs=(),
 )  # fmt: skip
 @single
-def _grid_sampler(input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    _check(input, grid, interpolation_mode)
+def _grid_sampler(
+    input: Array, grid: Array, rank: int, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    _check(input, grid, rank, interpolation_mode)
     check_floating("grid_sampler_2d_cpu_kernel_impl" if input.ndim == 4 else "grid_sampler3d_cpu", input)
     batch, channels, *sizes = input.shape
-    points = grid.reshape(batch, -1, len(sizes))
+    points = grid.reshape(batch, math.prod(grid.shape[1:-1]), len(sizes))
     image = input.reshape(batch, channels, math.prod(sizes))
     coordinates = []
     for axis, size in enumerate(sizes):
@@ -121,16 +123,8 @@ def _cubic(image: Any, coordinates: list[Any], sizes: Ints, padding: int, align_
     return total
 
 
-def _check(input: Any, grid: Any, mode: int) -> None:
+def _check(input: Any, grid: Any, rank: int, mode: int) -> None:
     dims = input.ndim - 2
-    if input.dtype != grid.dtype:
-        expected, actual = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
-        raise RuntimeError(f"expected scalar type {expected} but found {actual}")
-    if input.ndim not in (4, 5) or input.ndim != grid.ndim:
-        raise RuntimeError(
-            f"grid_sampler(): expected {dims + 2}D input and grid with same number of dimensions, but got input with "
-            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
-        )
     if input.shape[0] != grid.shape[0]:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
@@ -147,26 +141,35 @@ def _check(input: Any, grid: Any, mode: int) -> None:
                 "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
                 f"{list(input.shape)} with dimension {i} being empty"
             )
+    if not input.ndim == rank == grid.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected {rank}D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
     if dims == 3 and mode == BICUBIC:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if input.dtype != grid.dtype:
+        expected, actual = from_numpy(input.dtype).scalar_name, from_numpy(grid.dtype).scalar_name
+        raise RuntimeError(f"expected scalar type {expected} but found {actual}")
 
 
 @composite(method=False)
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``torch.nn.functional.grid_sample`` with its modes as numbers."""
-    return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
+    rank = 4 if input.dim() == 4 else 5
+    return _grid_sampler(input, grid, rank, interpolation_mode, padding_mode, bool(align_corners))
 
 
 @composite(method=False)
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``torch.nn.functional.grid_sample`` of images, with its modes as numbers."""
-    return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
+    return _grid_sampler(input, grid, 4, interpolation_mode, padding_mode, bool(align_corners))
 
 
 @composite(method=False)
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``torch.nn.functional.grid_sample`` of volumes, with its modes as numbers."""
-    return _grid_sampler(input, grid, interpolation_mode, padding_mode, bool(align_corners))
+    return _grid_sampler(input, grid, 5, interpolation_mode, padding_mode, bool(align_corners))
 
 
 @functional(autocast="fp32")

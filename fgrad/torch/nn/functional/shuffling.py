@@ -21,7 +21,7 @@ def _image(function: str, shape: Any) -> None:
 
 
 @functional(dispatch=OF_TORCH)
-@operation("PixelShuffleBackward0", method=False, backward_node="PixelUnshuffleBackward0", outputs=())
+@operation("PixelShuffleBackward0", method=False, strides=spatial, backward_node="PixelUnshuffleBackward0", outputs=())
 def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
     """Images ``upscale_factor`` times as high and wide, from as many times more channels.
 
@@ -44,7 +44,10 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Any:
 
 
 @functional(dispatch=OF_TORCH)
-@operation("PixelUnshuffleBackward0", method=False, backward_node="PixelShuffleBackward0", outputs=(), out=NOT_TAKEN)
+@operation(
+    "PixelUnshuffleBackward0", method=False, strides=spatial, backward_node="PixelShuffleBackward0", outputs=(),
+    out=NOT_TAKEN,
+)  # fmt: skip
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
     """The inverse of ``pixel_shuffle``.
 

@@ -150,6 +150,8 @@ class Registry(_Attributes):
             empty = fresh()
             if table not in namespace:
                 namespace[table] = empty
+            elif fresh is NotedOrderedDict and namespace[table]:
+                pass  # handles that were copied or pickled with the hooks refer to this dict
             elif namespace[table].__class__ in (dict, OrderedDict) and namespace[table].__class__ is not type(empty):
                 namespace[table] = type(empty)(namespace[table])
         changes.attributes = object()

@@ -8,7 +8,8 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.operation.output_strides import elementwise, elementwise_of_tensors
-from fgrad.mutable.operation.traits import OF_TENSORS
+from fgrad.mutable.operation.overlap import in_order
+from fgrad.mutable.operation.traits import OF_TENSORS, Writing
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_, dtype as Dtype, is_half, uint8
 from fgrad.mutable.write.inplace import apply_inplace
@@ -288,7 +289,8 @@ def threshold(input: Array, threshold: Number, value: Number) -> Choice:
     return _threshold, input, threshold, value
 
 
-_THRESHOLD_WRITTEN = evolve(_threshold.operation, node="ThresholdBackward1")
+# twice in the same place is as good as once
+_THRESHOLD_WRITTEN = evolve(_threshold.operation, node="ThresholdBackward1", writing=Writing(in_order))
 
 
 @composite(method=False)
