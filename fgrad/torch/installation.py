@@ -60,9 +60,12 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         # the import has set the spec of the other name
         module.__spec__ = self._spec
-        if module.__name__ in _READ_AS_DICTS:
-            for name in getattr(module, "__all__", ()):
-                getattr(module, name)
+        for package in _READ_AS_DICTS:
+            # one inside of it is read through it, and may never be imported by its own name
+            if f"{package}.".startswith(f"{module.__name__}."):
+                filled = import_at_first_use(package)
+                for name in getattr(filled, "__all__", ()):
+                    getattr(filled, name)
 
 
 class _Torch(Distribution):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from attrs import field, frozen
 
+from fgrad.mutable.types.size import Size
 from fgrad.torch.return_types import Result
 
 IsLeaf = Callable[[Any], bool] | None
@@ -37,6 +38,8 @@ def register(cls: Any, flatten_fn: Any, unflatten_fn: Any) -> None:
 
 
 register(tuple, lambda tree: (list(tree), None), lambda children, context: tuple(children))
+# a size comes back as a tuple, as in PyTorch: its leaves may be anything by then
+register(Size, lambda tree: (list(tree), None), lambda children, context: tuple(children))
 register(list, lambda tree: (tree, None), lambda children, context: list(children))
 register(deque, lambda tree: (list(tree), tree.maxlen), lambda children, context: deque(children, maxlen=context))
 register(namedtuple, lambda tree: (list(tree), type(tree)), lambda children, context: context(*children))

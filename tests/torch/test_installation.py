@@ -73,6 +73,7 @@ else:
     raise AssertionError
 import torch.distributions
 assert {"Normal", "Beta", "kl_divergence"} <= vars(torch.distributions).keys() and "Adam" in vars(torch.optim)
+assert "StepLR" in vars(torch.optim.lr_scheduler)  # which no import names
 import functorch
 from functorch import vmap, make_functional
 assert functorch is ours._functorch.deprecated and vmap is ours.func.vmap

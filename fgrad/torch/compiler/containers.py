@@ -17,6 +17,7 @@ from jax import tree_util
 from fgrad.mutable.capture.snapshot import Location
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.size import Size
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.trees import NODES, node_type
 
@@ -84,7 +85,8 @@ def _opened(tree: Any) -> tuple[Any, Any, Any]:
         attributes = vars(tree)
         return tree.__class__, tuple(attributes), attributes.values()
     kind = node_type(tree)
-    node = NODES.get(kind)
+    # a size is handed on whole: put together from its numbers it would be a tuple
+    node = None if kind is Size else NODES.get(kind)
     if node is not None:
         children, context = node.flatten_fn(tree)
         return kind, _hashable(context), children

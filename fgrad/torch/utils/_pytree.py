@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from attrs import frozen
 
+from fgrad.mutable.types.size import Size
 from fgrad.torch.return_types import Result
 from fgrad.torch.trees import (
     NODES as SUPPORTED_NODES,
@@ -110,6 +111,7 @@ _namedtuple_flatten_with_keys = _with_keys(namedtuple, lambda tree: map(GetAttrK
 
 _FLATTEN_WITH_KEYS: dict[Any, FlattenWithKeys] = {
     tuple: _tuple_flatten_with_keys,
+    Size: _tuple_flatten_with_keys,
     list: _list_flatten_with_keys,
     deque: _deque_flatten_with_keys,
     dict: _dict_flatten_with_keys,

@@ -57,6 +57,25 @@ def test_paths():
     assert found == [("[0]", 1, 3), {"a": ("[1]['a']", 2, 4)}]
 
 
+def test_a_size_is_a_container():
+    """It comes back as a tuple, as in PyTorch: pyro's handlers go through it by ``tree_map`` until they meet a leaf."""
+    size = torch.Size([2, 3])
+    leaves, spec = pytree.tree_flatten([size])
+    assert leaves == [2, 3] and spec.child(0).type is torch.Size
+    for made in (pytree.tree_map(lambda n: n + 1, size), pytree.tree_unflatten([3, 4], spec)[0]):
+        assert made == (3, 4) and type(made) is tuple
+    assert [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path(size)] == ["[0]", "[1]"]
+    with pytest.raises(ValueError, match="expected <class 'fgrad.torch.Size'>, but got <class 'tuple'>"):
+        pytree.tree_map(lambda x, y: x, size, (2, 3))
+    assert torch.vmap(lambda x, sizes: x.view(sizes), (0, (None, None)))(torch.arange(12.0).view(2, 6), size).shape == (
+        2,
+        2,
+        3,
+    )
+    x = torch.arange(6.0)
+    assert type(torch.compile(lambda x, size: (x.view(size), size))(x, size)[1]) is torch.Size
+
+
 def test_functions_of_leaves():
     assert pytree.tree_map(lambda x, y: (x, y), [1, {"a": 2, "b": 3}], [4, {"b": 5, "a": 6}]) == [
         (1, 4),
