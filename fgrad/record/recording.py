@@ -194,8 +194,8 @@ class Recording(TakesGraphs):
             value = copied(value)
         entry = self.lifted.get(id(value))
         if entry is None:
-            if type(value) is Tracer and not value._trace.open:
-                return self.number(value._trace.value_after_end(value))
+            if type(value) is Tracer and (known := value._trace.seen_from(self, value)) is not value:
+                return self.number(known)
             entry = self.lifted[id(value)] = (self.lift(value), value, typeof(value))
         return entry[0]
 
@@ -320,6 +320,17 @@ class Recording(TakesGraphs):
     def as_constant(self, tracer: Tracer) -> Any:
         """The value of a tracer of this recording, if it is known and no derivative passes; else the tracer."""
         return tracer
+
+    def seen_from(self, other: Any, tracer: Tracer) -> Any:
+        """What a tracer of this recording stands for in another trace: itself in those inside, and elsewhere a value.
+
+        Raises:
+          LeakedTracerError: this recording is over, and the value is not known or a derivative passes through it.
+        """
+        if not self.open:
+            return self.value_after_end(tracer)
+        inside = isinstance(other, Recording) and other.order > self.order
+        return tracer if inside else self.as_constant(tracer)
 
     def value_after_end(self, tracer: Tracer) -> Any:
         """What a tracer stands for when this recording is over: the value, if it is known and no derivative passes.

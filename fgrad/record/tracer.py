@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_evaluating, staged_number
 from fgrad.jaxtypes import is_inexact
 from fgrad.record import refusals
 from fgrad.record.origin import because
@@ -119,8 +119,9 @@ class Tracer(JaxTracer[Any]):
         return repr(self)
 
     def full_lower(self) -> Any:
-        # JAX calls this when a tracer reaches its evaluating trace, that is, was kept
-        return self if self._trace.open else self._trace.value_after_end(self)
+        # JAX calls this when a tracer reaches its evaluating trace: it was kept, or a rule closes over it
+        trace = current_trace()
+        return self._trace.seen_from(trace, self) if is_evaluating(trace) or not self._trace.open else self
 
     def block_until_ready(self) -> "Tracer":
         return self

@@ -103,6 +103,17 @@ def test_a_rule_may_close_over_what_no_derivative_passes_through(name, library, 
         same(ours, theirs)
 
 
+@pytest.mark.parametrize("make", [masked_vjp, masked_jvp])
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_such_a_rule_may_be_called_on_numbers(name, make):
+    x = jnp.array([1.5, -2.0, 3.0])
+
+    def gradient(library):
+        return library.grad(lambda x: (make(library, WITHOUT_DERIVATIVE[name](x))(jnp.ones(3)) * x).sum())(x)
+
+    same(gradient(fgrad), gradient(jax))
+
+
 @pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
 def test_a_nondiff_argument_may_be_what_no_derivative_passes_through(name):
     def grad(library, of=WITHOUT_DERIVATIVE[name]):
