@@ -26,6 +26,11 @@ def _is_inexact(dtype: Any) -> bool:
     return dtypes.issubdtype(dtype, jax.numpy.inexact)
 
 
+def is_complex(type: ShapedArray) -> bool:
+    """Whether values of this type are complex numbers."""
+    return dtypes.issubdtype(type.dtype, np.complexfloating)
+
+
 def extended_rules(type: ShapedArray) -> Any:
     """The rules of an extended dtype, among them ``zero`` and ``add`` of tangents; None for any other dtype."""
     return type.dtype._rules if dtypes.issubdtype(type.dtype, dtypes.extended) else None

@@ -20,6 +20,7 @@ from fgrad.graph.bwd import cotangent_of
 from fgrad.jaxcore import ShapedArray, tangent_dtype, typeof
 from fgrad.jaxtypes import is_inexact
 from fgrad.record.origin import function_name
+from fgrad.record.recording import without_tracers
 
 SymbolicZero = jax.custom_derivatives.SymbolicZero
 
@@ -188,6 +189,10 @@ class custom_vjp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise errors.missing_custom_rule(function_name(self.fun), "custom_vjp")
+        if nondiff := self._inner.nondiff_argnums:  # type: ignore[attr-defined]
+            # JAX takes no tracers there, and has a mask, say, as an array
+            args = tuple([tree_util.tree_map(without_tracers, x) if i in nondiff else x for i, x in enumerate(args)])
+            kwargs = tree_util.tree_map(without_tracers, kwargs)
         return self._inner(*args, **kwargs)
 
 

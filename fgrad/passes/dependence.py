@@ -8,9 +8,9 @@ from fgrad.graph.graph import Graph, Node
 from fgrad.graph.op import Op, Region as RegionPrimitive
 from fgrad.graph.source import Source, here
 from fgrad.jaxcore import ShapedArray
-from fgrad.jaxtypes import is_inexact
+from fgrad.jaxtypes import is_complex, is_inexact
 from fgrad.rules.foreign import has_foreign_rules
-from fgrad.rules.kinds import RULES, Linear, Region, Rule, Zero
+from fgrad.rules.kinds import RULES, Linear, OfComplex, Region, Rule, Zero
 
 #: the key in ``RULES`` of the rule shared by all operations with foreign rules
 FOREIGN = object()
@@ -54,8 +54,13 @@ def is_zero(op: Op) -> bool:
     """Whether all derivatives of an operation are zero, by its rule or by its types."""
     zero = op.derived.get("zero")
     if zero is None:
-        zero = op.derived["zero"] = _of_integers_only(op) or isinstance(rule_of(op), Zero)
+        zero = op.derived["zero"] = _of_integers_only(op) or _has_zero_rule(op)
     return zero
+
+
+def _has_zero_rule(op: Op) -> bool:
+    rule = rule_of(op)
+    return isinstance(rule, Zero) or (isinstance(rule, OfComplex) and not any(map(is_complex, op.in_types)))
 
 
 def _of_integers_only(op: Op) -> bool:

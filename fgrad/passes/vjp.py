@@ -38,7 +38,7 @@ from fgrad.passes.dependence import at_node, is_differentiated_jointly, of_integ
 from fgrad.passes.linearity import refuse_jumps, without_jvp_rules
 from fgrad.passes.local import Adjoint, Local, add, apply_jvp, apply_vjp, recorded, tangent_type, zeros
 from fgrad.passes.trim import trim, without_inputs
-from fgrad.rules.kinds import General, Region, Zero
+from fgrad.rules.kinds import General, OfComplex, Region, Zero
 
 
 @frozen(eq=False)
@@ -118,7 +118,7 @@ def _pullback(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Local:
     wanted = [i for i in range(n) if needs[i]]
     exact = of_integers([op.in_types[i] for i in wanted])
     only_forward = isinstance(rule, General) and rule.vjp is None
-    if exact and (only_forward or not all(map(_is_integer, ct_types))):
+    if exact and (only_forward or isinstance(rule, OfComplex) or not all(map(_is_integer, ct_types))):
         raise errors.not_linear(op.name)
 
     if only_forward:

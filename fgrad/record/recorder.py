@@ -38,6 +38,7 @@ from fgrad.jaxcore import (
     typeof,
 )
 from fgrad.jaxtypes import is_inexact, is_reference
+from fgrad.record import refusals
 from fgrad.record.recording import CONST, INPUT, LITERAL, Recording
 from fgrad.record.references import is_own, new_cell, reference_call
 from fgrad.record.stager import staged_graph, staged_rule
@@ -73,6 +74,10 @@ def _carries(value: Any) -> bool:
     if type(value) is Tracer and isinstance(value._trace, Recorder):
         return value._trace.carries(value.number)
     return isinstance(value, JaxTracer) and is_inexact(typeof(value))
+
+
+def _is_over(trace: Any) -> bool:
+    return isinstance(trace, Recording) and not trace.open
 
 
 class _Unknown(Exception):
@@ -322,12 +327,37 @@ class Recorder(Recording):
 
     def as_constant(self, tracer: Tracer) -> Any:
         # a rule may close over a mask, say, and outlive the recording
-        if not self.open or self._is_live(_never, tracer.number):
+        if self._is_live(_never, tracer.number):
             return tracer
         try:
             return self.values([tracer.number])[0]
         except _Unknown:
             return tracer
+
+    def value_after_end(self, tracer: Tracer) -> Any:
+        # JAX has a mask, say, as a plain array, which may be kept; in the body of a function with a rule nothing is
+        is_live_const = _carries if _is_over(self.parent) else _never
+        if self.is_live is not _never and not self._is_live(is_live_const, tracer.number):
+            try:
+                self._leave_ended()
+                return self.values([tracer.number])[0]
+            except _Unknown:
+                pass
+        raise refusals.leaked(tracer)
+
+    def _leave_ended(self) -> None:
+        """Replace the tracers of enclosing recordings that are over by their values."""
+        parent = self.parent
+        if not _is_over(parent):
+            return
+        if not isinstance(parent, Recorder):
+            raise _Unknown
+        self._is_live(_carries, 0)  # found now, while the tracers are there
+        parent._leave_ended()
+        theirs = [(i, x.number) for i, x in self.known.items() if type(x) is Tracer and x._trace is parent]
+        values = parent.values([number for _, number in theirs])
+        self.known.update({i: value for (i, _), value in zip(theirs, values, strict=True)})
+        self.parent = parent.parent
 
     def accessed(self, reference: Any) -> Any:
         if self.copies is None or is_own(self, reference) or is_own(self.parent, reference):

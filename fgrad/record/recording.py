@@ -194,12 +194,12 @@ class Recording(TakesGraphs):
             value = copied(value)
         entry = self.lifted.get(id(value))
         if entry is None:
+            if type(value) is Tracer and (known := value._trace.seen_from(self, value)) is not value:
+                return self.number(known)
             entry = self.lifted[id(value)] = (self.lift(value), value, typeof(value))
         return entry[0]
 
     def lift(self, value: Any) -> int:
-        if type(value) is Tracer and not value._trace.open:
-            raise refusals.leaked(value)
         kind = typeof(value)
         self.consts.append(value)
         return self.append(_leaf(CONST, kind, kind), (), None)
@@ -314,12 +314,31 @@ class Recording(TakesGraphs):
     def closed_graph(self, outputs: Sequence[int]) -> Graph:
         """The graph of the tape with the user's constants embedded."""
         builder = Builder()
-        numbers = self._write(builder, lambda value, _: builder.const(Const.of(_as_constant(value))))
+        numbers = self._write(builder, lambda value, _: builder.const(Const.of(without_tracers(value))))
         return builder.finish([numbers[i] for i in outputs])
 
     def as_constant(self, tracer: Tracer) -> Any:
         """The value of a tracer of this recording, if it is known and no derivative passes; else the tracer."""
         return tracer
+
+    def seen_from(self, other: Any, tracer: Tracer) -> Any:
+        """What a tracer of this recording stands for in another trace: itself in those inside, and elsewhere a value.
+
+        Raises:
+          LeakedTracerError: this recording is over, and the value is not known or a derivative passes through it.
+        """
+        if not self.open:
+            return self.value_after_end(tracer)
+        inside = isinstance(other, Recording) and other.order > self.order
+        return tracer if inside else self.as_constant(tracer)
+
+    def value_after_end(self, tracer: Tracer) -> Any:
+        """What a tracer stands for when this recording is over: the value, if it is known and no derivative passes.
+
+        Raises:
+          LeakedTracerError: otherwise.
+        """
+        raise refusals.leaked(tracer)
 
     def _write(self, builder: Builder, lift: Callable[[Any, ShapedArray], int]) -> list[int]:
         """Emit the tape into a builder; the numbers of its values there.  ``lift`` adds the user's constants."""
@@ -521,8 +540,8 @@ class Recording(TakesGraphs):
         return None
 
 
-def _as_constant(value: Any) -> Any:
-    """A value from outside, without the recordings whose derivatives do not pass through it."""
+def without_tracers(value: Any) -> Any:
+    """A value without the tracers of recordings whose derivatives do not pass through it."""
     while type(value) is Tracer:
         known = value._trace.as_constant(value)
         if known is value:

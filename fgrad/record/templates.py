@@ -20,11 +20,10 @@ import jax
 import numpy as np
 from jax import lax, tree_util
 
-from fgrad.graph.graph import Graph, Node, unsourced
+from fgrad.graph.graph import Graph, Node, evaluate, unsourced
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, is_array, set_trace, typeof
 from fgrad.jaxtypes import mesh_of
-from fgrad.record import refusals
 from fgrad.record.configuration import configuration, precision
 from fgrad.record.recording import new_tracer
 from fgrad.record.stager import Stager
@@ -61,7 +60,8 @@ class Template:
     def __call__(self, trace: Any, args: Sequence[Any], frame: Any) -> Any:
         """Append the template to the tape of ``trace``."""
         if not trace.open:
-            raise refusals.leaked(next(x for x in args if type(x) is Tracer and x._trace is trace))
+            values = [x.full_lower() if type(x) is Tracer else x for x in args]
+            return tree_util.tree_unflatten(self.tree, evaluate(self.graph, values))
         op, code = self.op, frame.f_code
         source = (code, frame.f_lasti) if code is trace.code else trace.position(frame)
         if op is None:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.source import Source
-from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, staged_number
+from fgrad.jaxcore import ShapedArray, Tracer as JaxTracer, current_trace, is_evaluating, staged_number
 from fgrad.jaxtypes import is_inexact
 from fgrad.record import refusals
 from fgrad.record.origin import because
@@ -42,9 +42,8 @@ class Tracer(JaxTracer[Any]):
 
     def to_concrete_value(self) -> Any:
         """The value without the tracers around it, computed now, or None if only its type is known."""
-        if not self._trace.open:
-            raise refusals.leaked(self)
-        value = self._trace.concrete(self.number)
+        trace = self._trace
+        value = trace.concrete(self.number) if trace.open else trace.value_after_end(self)
         return value.to_concrete_value() if isinstance(value, JaxTracer) else value
 
     def _innermost(self) -> "Tracer":
@@ -119,11 +118,10 @@ class Tracer(JaxTracer[Any]):
     def _short_repr(self) -> str:
         return repr(self)
 
-    def full_lower(self) -> "Tracer":
-        # JAX calls this when a tracer reaches its evaluating trace, that is, has leaked
-        if not self._trace.open:
-            raise refusals.leaked(self)
-        return self
+    def full_lower(self) -> Any:
+        # JAX calls this when a tracer reaches its evaluating trace: it was kept, or a rule closes over it
+        trace = current_trace()
+        return self._trace.seen_from(trace, self) if is_evaluating(trace) or not self._trace.open else self
 
     def block_until_ready(self) -> "Tracer":
         return self

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from fgrad.rules.arithmetic import constant, sum_to
-from fgrad.rules.kinds import General, Linear, define
+from fgrad.rules.kinds import General, Linear, OfComplex, define
 
 
 def _is_complex(dtype: Any) -> bool:
@@ -63,8 +63,6 @@ define("abs", General(vjp=_abs_vjp, jvp=_abs_jvp))
 
 
 def _sign(ct: Any, out: Any, x: Any) -> Any:
-    if not _is_complex(x.dtype):
-        return (None,)
     # With x = r exp(i a): sign(x) = exp(i a), whose differential i exp(i a) da has da = imag(conj(out) dx) / r.
     modulus = lax.abs(x)
     at_zero = lax.eq(modulus, constant(0, modulus))
@@ -72,4 +70,4 @@ def _sign(ct: Any, out: Any, x: Any) -> Any:
     return (lax.mul(lax.conj(out), lax.complex(constant(0, turn), turn)),)
 
 
-define("sign", General(vjp=_sign))
+define("sign", OfComplex(vjp=_sign))

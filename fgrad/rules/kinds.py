@@ -85,6 +85,11 @@ class General:
 
 
 @frozen
+class OfComplex(General):
+    """A rule for complex numbers, as in ``General``; for real ones the derivative is zero, as in ``Zero``."""
+
+
+@frozen
 class Region:
     """A rule for an operation with graphs as parameters, which builds the graphs of its derivative from these.
 

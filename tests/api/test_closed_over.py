@@ -1,5 +1,7 @@
 """Functions with rules of their own that close over what is differentiated: never a silently missing part."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -53,12 +55,19 @@ WITHOUT_DERIVATIVE = {
     "an index": lambda x: jnp.argmax(x) + 2,
     "cut": lambda x: jax.lax.stop_gradient(x) * 2,
     "rounded": lambda x: jnp.floor(x) + 1,
+    "a sign": lambda x: 2 * jnp.sign(x),
 }
 
 
 def masked_vjp(library, y):
     f = library.custom_vjp(lambda z: jnp.sin(z) * y)
     f.defvjp(lambda z: (jnp.sin(z) * y, z), lambda z, g: (7 * y * g * jnp.cos(z),))
+    return f
+
+
+def masked_vjp_with_zeros(library, y):
+    f = library.custom_vjp(lambda z: jnp.sin(z) * y)
+    f.defvjp(lambda z: (jnp.sin(z.value) * y, z.value), lambda z, g: (7 * y * g * jnp.cos(z),), symbolic_zeros=True)
     return f
 
 
@@ -72,7 +81,7 @@ def masked_jvp_with_zeros(library, y):
     return masked_jvp(library, y, True)
 
 
-@pytest.mark.parametrize("make", [masked_vjp, masked_jvp, masked_jvp_with_zeros])
+@pytest.mark.parametrize("make", [masked_vjp, masked_vjp_with_zeros, masked_jvp, masked_jvp_with_zeros])
 @pytest.mark.parametrize("library", [jax, fgrad])
 @pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
 def test_a_rule_may_close_over_what_no_derivative_passes_through(name, library, make):
@@ -92,6 +101,33 @@ def test_a_rule_may_close_over_what_no_derivative_passes_through(name, library, 
 
     for ours, theirs in zip(results(fgrad, library), results(jax, jax), strict=True):
         same(ours, theirs)
+
+
+@pytest.mark.parametrize("make", [masked_vjp, masked_jvp])
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_such_a_rule_may_be_called_on_numbers(name, make):
+    x = jnp.array([1.5, -2.0, 3.0])
+
+    def gradient(library):
+        return library.grad(lambda x: (make(library, WITHOUT_DERIVATIVE[name](x))(jnp.ones(3)) * x).sum())(x)
+
+    same(gradient(fgrad), gradient(jax))
+
+
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_a_nondiff_argument_may_be_what_no_derivative_passes_through(name):
+    def grad(library, of=WITHOUT_DERIVATIVE[name]):
+        @functools.partial(library.custom_vjp, nondiff_argnums=(0,))
+        def f(y, z):
+            return jnp.sin(z) * y["y"]
+
+        f.defvjp(lambda y, z: (f(y, z), z), lambda y, z, g: (7 * y["y"] * g * jnp.cos(z),))
+        return library.grad(lambda x: f({"y": of(x)}, x).sum() + f(z=x, y={"y": x > 1}).sum())
+
+    x = jnp.array([1.5, -2.0, 3.0])
+    same(grad(fgrad)(x), grad(jax)(x))
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        grad(fgrad, jnp.sin)(x)
 
 
 def test_jax_closure_convert_finds_what_is_differentiated():

@@ -52,6 +52,74 @@ def test_leaked_tracer_is_named():
             use(kept[0])
 
 
+#: what may be done with a value
+USES = {
+    "operator": lambda t: 2 * t,
+    "jax.numpy": jnp.exp,
+    "fgrad.numpy": fnp.exp,
+    "numpy": np.asarray,
+    "number": lambda t: float(t[0]),
+    "list": lambda t: t.tolist(),
+    "closed over": lambda t: fgrad.grad(lambda x: (x * t).sum())(jnp.ones(3)),
+    "argument": lambda t: fgrad.grad(lambda x, t: (x * t).sum())(jnp.ones(3), t),
+    "vjp": lambda t: fgrad.vjp(lambda x: x * t, jnp.ones(3))[1](jnp.ones(3))[0],
+    "jitted": lambda t: jax.jit(lambda: 2 * t)(),
+    "a loop": lambda t: jax.lax.scan(lambda c, _: (c * t, None), jnp.ones(3), None, length=2)[0],
+    "text": lambda t: f"{t[0]:.1f}",
+}
+
+#: transformations, and compositions that end several recordings
+TRANSFORMS = {
+    "grad": lambda lib, f: lib.grad(f),
+    "jvp": lambda lib, f: lambda x: lib.jvp(f, (x,), (x,)),
+    "vjp": lambda lib, f: lambda x: lib.vjp(f, x),
+    "jacfwd": lambda lib, f: lib.jacfwd(f),
+    "hessian": lambda lib, f: lib.hessian(f),
+    "nested": lambda lib, f: lib.grad(lambda x: lib.grad(f)(2 * x).sum()),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_a_value_without_derivative_may_be_kept(transform, use):
+    def result(lib):
+        kept = []
+
+        def f(x):
+            kept.append(jnp.sign(x) + (x > 1) + jax.lax.stop_gradient(x))
+            return (x * x).sum()
+
+        transform(lib, f)(jnp.array([-1.0, 0.5, 2.0]))
+        return use(kept[0])
+
+    ours, theirs = result(fgrad), result(jax)
+    assert type(ours) is type(theirs)
+    assert ours == theirs if isinstance(ours, str | list | float) else np.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda keep: lambda x: keep(fgrad.grad(lambda y: (keep(x * (y > 0)) * y).sum())(x)).sum(),
+        lambda keep: lambda x: jax.jit(lambda x: keep(x > 0) * x)(x).sum(),
+        lambda keep: lambda x: with_own_rule(lambda z: keep(z > 0) * z)(x).sum(),
+    ],
+    ids=["of an enclosing gradient", "staged", "the body of a function with a rule"],
+)
+def test_a_value_that_is_no_number_may_not_be_kept(function):
+    kept = []
+    fgrad.grad(function(lambda x: [kept.append(x), x][1]))(jnp.ones(3))
+    for value in kept:
+        with pytest.raises(jax.errors.UnexpectedTracerError):
+            value + 1.0
+
+
+def with_own_rule(f):
+    f = fgrad.custom_vjp(f)
+    f.defvjp(lambda z: (z, None), lambda _, g: (g,))
+    return f
+
+
 def test_perturbation_confusion():
     inner = lambda x: fgrad.grad(lambda y: x + y)(1.0)  # noqa: E731
     assert fgrad.grad(lambda x: x * inner(x))(2.0) == 1.0
