@@ -190,3 +190,12 @@ def _push_on_torch_function_stack(mode: Any) -> None:
 def _pop_torch_function_stack() -> Any:
     """Leave the innermost mode."""
     return pop_mode()
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Without effect: ``vmap`` has a rule for each operation, and falls back on none."""
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """Whether ``vmap`` says that an operation has no rule: never."""
+    return False

@@ -216,6 +216,8 @@ WORKING: dict[str, dict[str, Any]] = {
         "is_functionaltensor": _never,
         "is_legacy_batchedtensor": _never,
         "get_interpreter_stack": _none,
+        "_is_vmap_fallback_enabled": _never,
+        "_set_vmap_fallback_enabled": _none,
     },
     "_C._autograd": {
         "ProfilerActivity": ProfilerActivity,

@@ -18,9 +18,11 @@ from fgrad.mutable.ports import AUDIT, CHANGED
 from fgrad.mutable.tensor.node import TWICE, Node, function_name, node_name
 from fgrad.mutable.tensor.origin import LEFT
 from fgrad.mutable.tensor.storage import Storage
-from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function, new
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_function, new, new_tensor
+from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
+from fgrad.mutable.values.batched import Batched, batched, unbatched
 from fgrad.mutable.values.deferral import computed
 
 INFERENCE = (
@@ -52,6 +54,7 @@ class SavedTensor:
         "array",
         "hooks",
         "packed",
+        "levels",
         "type",
         "view_node",
         "owner",
@@ -71,6 +74,8 @@ class SavedTensor:
     array: Any
     hooks: Any
     packed: Any
+    #: of ``vmap``, in which what was packed is a single example; hooks have the whole batch, as in PyTorch
+    levels: Any
     type: Any
     #: the block of allow_mutation_on_saved_tensors that it was saved in, and can be read in alone
     block: Any
@@ -137,6 +142,11 @@ class SavedTensor:
 
     def _pack(self, to_pack: Tensor, pack: Any, unpack: Any) -> None:
         original: Any = self.tensor
+        self.levels = ()
+        if to_pack._value().__class__ is Batched:
+            array, self.levels = unbatched(to_pack._value())
+            to_pack = new_tensor(array, tensor_type(original._type.dtype, tuple(array.shape)))
+            to_pack._level = 0
         version = to_pack._counter.value
         with no_grad():
             self.packed = pack(to_pack)
@@ -338,6 +348,9 @@ class SavedTensor:
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type_name(tensor)}"
             )
+        if self.levels:
+            example = tensor_type(tensor._type.dtype, tensor._type.shape[len(self.levels) :])
+            return new_tensor(batched(tensor._value(), self.levels), example)
         return tensor
 
     def __repr__(self) -> str:

@@ -315,10 +315,13 @@ class MapOut(Crossing):
 
 
 class Lift(Crossing):
-    """A tensor from outside that is the same for all examples."""
+    """A tensor from outside that is the same for all examples.
+
+    Its gradient is the sum over them; asked for inside of the level, it is that of each.
+    """
 
     def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        return [None if grads[0] is None else cross_sum(grads[0], self.level)]
+        return grads if grads[0] is None or self.level in modes.maps else [cross_sum(grads[0], self.level)]
 
 
 class Sum(Crossing):

@@ -66,3 +66,19 @@ class Batched:
             "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere "
             "inside PyTorch internals, please file a bug report."
         )
+
+
+def unbatched(value: Any) -> tuple[Any, Ints]:
+    """The array of all levels, their batch axes in front, the outermost first; and the levels' numbers."""
+    levels: list[int] = []
+    while value.__class__ is Batched:
+        levels.append(value.level)
+        value = value.array
+    return value, tuple(reversed(levels))
+
+
+def batched(array: Any, levels: Ints) -> Any:
+    """The value of which ``unbatched`` gives these."""
+    for level in levels:
+        array = Batched(array, level)
+    return array
