@@ -59,6 +59,17 @@ class MapLevel:
         self.arguments.append((batch, examples, examples._node))
         return examples
 
+    def argument_of(self, examples: Tensor) -> Tensor | None:
+        """The batch of which these are the examples themselves, written or not; None if they have been detached."""
+        for batch, entered, node in self.arguments:
+            if entered is examples:
+                return batch if entered._node is node or is_tracked(entered) else None
+        return None
+
+    def batch_behind(self, view: Tensor) -> Tensor | None:
+        """The batch in whose examples' memory this is a view."""
+        return next((batch for batch, entered, _ in self.arguments if entered._storage is view._storage), None)
+
     def write_back(self) -> None:
         """Copy to the batches what was written to their examples, and give others the history of what was written.
 

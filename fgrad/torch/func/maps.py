@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fgrad.graph.source import boundary
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.context.modes import modes
+from fgrad.mutable.layout.geometry import contiguous_strides
+from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.levels import MapLevel, cross_in, cross_out, is_mapped, mapping
+from fgrad.mutable.values.batched import Batched
 from fgrad.torch import ops
 from fgrad.torch.random import get_rng_state, set_rng_state
 from fgrad.torch.trees import (
@@ -199,9 +202,32 @@ def _add_batch_dim(batched: Tensor, in_dim: int, vmap_level: MapLevel) -> Tensor
 
 
 def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, out_dim: int) -> Tensor:
-    """A tensor of single examples as the batch."""
-    batch = cross_out(batched, vmap_level)
+    """A tensor of single examples as the batch: where they lie in the memory of an argument, that or a view of it."""
+    batch = vmap_level.argument_of(batched)
+    if batch is None:
+        batch = _view_of_argument(batched, vmap_level)
+    if batch is None:
+        batch = cross_out(batched, vmap_level)
     return batch if out_dim == 0 else ops.movedim(batch, 0, out_dim)
+
+
+def _view_of_argument(examples: Tensor, level: MapLevel) -> Tensor | None:
+    """The view of a batch that a view of its examples is; None if it is none, or has a history or tangents."""
+    batch = level.batch_behind(examples)
+    if batch is None or modes.duals or is_tracked(examples) or is_tracked(batch):
+        return None
+    if batch._value().__class__ is Batched:
+        return None
+    inner, outer = examples._geometry_of(), batch._geometry_of()
+    # examples are contiguous: their strides are those in the batch but for one factor, or this is no view of it
+    pairs = zip(outer.sizes[1:], contiguous_strides(outer.sizes[1:]), outer.strides[1:], strict=True)
+    factors = {theirs // own if theirs % own == 0 else None for n, own, theirs in pairs if n > 1} or {1}
+    factor = factors.pop()
+    alike = (inner.dtype, inner.conj, inner.neg) == (outer.dtype, outer.conj, outer.neg)
+    if factors or factor is None or not alike:
+        return None
+    strides = (outer.strides[0], *[factor * stride for stride in inner.strides])
+    return ops.as_strided(batch, (level.size, *inner.sizes), strides, outer.offset + factor * inner.offset)
 
 
 def _maybe_remove_batch_dim(

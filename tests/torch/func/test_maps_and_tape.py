@@ -44,7 +44,39 @@ def checkpointed_batches(t: Any, x: Any) -> Any:
     return first, t.autograd.grad(sum((each**2).sum() for each in first), (x, w))
 
 
+#: functions of an example and another number of it, and the axes that are mapped
+ALIASES: dict[str, Any] = {
+    "itself": (lambda t, a: a, 0, 0),
+    "itself, in another place": (lambda t, a: a, 1, 0),
+    "written": (lambda t, a: a.mul_(2), 0, 0),
+    "partly written": (lambda t, a: (a[0].mul_(2), a)[1], 0, 1),
+    "a view": (lambda t, a: a[1:, ::2].t(), 0, 0),
+    "a view, in another place": (lambda t, a: a.unfold(0, 2, 1)[1], 0, 1),
+    "a view of the last axis": (lambda t, a: a[1], 2, 1),
+    "detached": (lambda t, a: a.detach(), 0, 0),
+    "twice": (lambda t, a: (a, a[1]), 0, 0),
+    "nested": (lambda t, a: t.vmap(lambda row: row)(a), 0, 0),
+    "not a view": (lambda t, a: a.flip(0), 0, 0),
+}
+
+
+def aliasing(t: Any, name: str, tracked: bool) -> Any:
+    """Whether a result is the argument, and what is written to one of them shows in the other."""
+    function, in_dim, out_dim = ALIASES[name]
+    x = t.arange(60.0).reshape(5, 3, 4).requires_grad_(tracked) * 1
+    result = t.vmap(lambda a: function(t, a), in_dims=in_dim, out_dims=out_dim)(x)
+    first = result[0] if isinstance(result, tuple) else result
+    same = first is x
+    first += 100
+    return same, x.detach(), x._version, x.requires_grad, result
+
+
 CASES = [
+    *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
+    *[
+        Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))
+        for name in ("itself", "written", "partly written", "nested", "not a view")
+    ],
     Case("autograd.grad inside", lambda t, x: made_inside(t, x.requires_grad_()), (BATCH[0],)),
     Case("hooks around", lambda t, x: hooked_batches(t, x.requires_grad_()), (BATCH,)),
     Case("checkpoint around", lambda t, x: checkpointed_batches(t, x.requires_grad_()), (BATCH,)),
