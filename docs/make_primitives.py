@@ -23,9 +23,10 @@ from fgrad.graph.op import Op
 from fgrad.graph.regions import REGIONS
 from fgrad.jaxcore import typeof
 from fgrad.jaxtypes import is_inexact
+from fgrad.passes.dependence import is_zero
 from fgrad.passes.vjp import pullback
 from fgrad.record.stager import stage_closed
-from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, Undefined, Zero
+from fgrad.rules.kinds import RULES, Bilinear, Elementwise, Linear, OfComplex, Undefined, Zero
 
 
 def samples() -> Iterator[Any]:
@@ -86,7 +87,7 @@ def read_by(name: str) -> str:
     ops = [
         op
         for op in recorded().get(name, [])
-        if any(map(is_inexact, op.in_types)) and any(map(is_inexact, op.out_types))
+        if any(map(is_inexact, op.in_types)) and any(map(is_inexact, op.out_types)) and not is_zero(op)
     ]
     if not ops:
         return ""
@@ -111,7 +112,8 @@ def kind(rule: Any) -> str:
             return "bilinear"
         case _:
             modes = [mode for mode in ("vjp", "jvp") if getattr(rule, mode, None) is not None]
-            return f"general ({' and '.join(modes)})" if modes else "region"
+            real = ", zero for real numbers" if isinstance(rule, OfComplex) else ""
+            return f"general ({' and '.join(modes)}{real})" if modes else "region"
 
 
 def row(name: str, rule: Any) -> str:
