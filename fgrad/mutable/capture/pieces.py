@@ -38,7 +38,7 @@ from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import NUMBER_TYPES, type_of
 from fgrad.mutable.transforms.levels import next_level
 from fgrad.mutable.types.number_program import same_number
-from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.batched import unbatched
 from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, constant, is_abstract
 from fgrad.mutable.values.fusion import STRUCTURES_KEPT
@@ -78,9 +78,7 @@ class CreatedTensors:
 def flag_of(requirement: Callable[[], Any], tape: Tape) -> Tensor | None:
     """Whether a tensor has no zeros, as a traced tensor of one element; None if it is known, or of another trace."""
     with no_grad():
-        value = requirement().all()._value()
-    while value.__class__ is Batched:
-        value = value.array
+        value = unbatched(requirement().all()._value())
     if getattr(value, "_trace", None) is not tape:
         return None
     flag = new_tensor(value, type_of(value))

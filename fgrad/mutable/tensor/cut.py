@@ -22,7 +22,7 @@ from jax import lax
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, alias
-from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.batched import unbatched
 from fgrad.mutable.values.evaluation import Routine, array_type, recorded
 from fgrad.seam import Tracer, custom_jvp
 
@@ -125,8 +125,7 @@ def without_history(tensor: Tensor, value: Any) -> Any:
 
 def may_vary(value: Any) -> bool:
     """Whether a value can have derivatives: it is traced and not an integer."""
-    while value.__class__ is Batched:
-        value = value.array
+    value = unbatched(value)
     return isinstance(value, Tracer) and value.dtype.kind not in "biu"
 
 

@@ -22,7 +22,7 @@ from fgrad.mutable.tensor.tensor import Tensor, accumulator, alias, gradient_fun
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types.dtypes import native_name
 from fgrad.mutable.types.type_names import type_name
-from fgrad.mutable.values.batched import Batched, batched, unbatched
+from fgrad.mutable.values.batched import batched, levels_of, unbatched
 from fgrad.mutable.values.deferral import computed
 
 INFERENCE = (
@@ -142,9 +142,9 @@ class SavedTensor:
 
     def _pack(self, to_pack: Tensor, pack: Any, unpack: Any) -> None:
         original: Any = self.tensor
-        self.levels = ()
-        if to_pack._value().__class__ is Batched:
-            array, self.levels = unbatched(to_pack._value())
+        self.levels = levels_of(to_pack._value())
+        if self.levels:
+            array = unbatched(to_pack._value())
             to_pack = new_tensor(array, tensor_type(original._type.dtype, tuple(array.shape)))
             to_pack._level = 0
         version = to_pack._counter.value

@@ -68,17 +68,20 @@ class Batched:
         )
 
 
-def unbatched(value: Any) -> tuple[Any, Ints]:
-    """The array of all levels, their batch axes in front, the outermost first; and the levels' numbers."""
-    levels: list[int] = []
+def unbatched(value: Any) -> Any:
+    """The array that a value holds: with the batch axes of all levels in front, the outermost level's first."""
     while value.__class__ is Batched:
-        levels.append(value.level)
         value = value.array
-    return value, tuple(reversed(levels))
+    return value
+
+
+def levels_of(value: Any) -> Ints:
+    """The numbers of the levels at which a value is batched, the outermost first."""
+    return (*levels_of(value.array), value.level) if value.__class__ is Batched else ()
 
 
 def batched(array: Any, levels: Ints) -> Any:
-    """The value of which ``unbatched`` gives these."""
+    """An array whose first axes are the batches of these levels, as a batched value."""
     for level in levels:
         array = Batched(array, level)
     return array

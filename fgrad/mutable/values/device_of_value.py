@@ -20,7 +20,7 @@ import numpy as np
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.types import devices
 from fgrad.mutable.types.devices import device as Device
-from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.batched import Batched, unbatched
 from fgrad.seam import Tracer, with_x64
 
 CPU, META = Device("cpu"), Device("meta")
@@ -106,8 +106,7 @@ def accelerator_of(value: Any) -> Any:
 
 def is_somewhere(value: Any) -> bool:
     """Whether the device of a value is known; it is not for values that JAX traces."""
-    while value.__class__ is Batched:
-        value = value.array
+    value = unbatched(value)
     return not isinstance(value, Tracer) or places_of(value) is not None
 
 

@@ -32,7 +32,7 @@ from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.reading import Reading
-from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.batched import Batched, unbatched
 from fgrad.mutable.values.device_of_value import Absent, accelerated, accelerator_of, at, elsewhere, made_at, on_cpu
 from fgrad.seam import (
     SILENT,
@@ -315,8 +315,7 @@ def concrete(value: Any) -> np.ndarray:
 
 def elements(value: Any) -> np.ndarray | None:
     """All elements that a value holds, of every example if it is batched; None if they are unknown."""
-    while value.__class__ is Batched:
-        value = value.array
+    value = unbatched(value)
     return None if is_abstract(value) else concrete(value)
 
 

@@ -18,7 +18,7 @@ from fgrad.mutable.capture.scopes import Slots
 from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.values.batched import Batched
+from fgrad.mutable.values.batched import unbatched
 from fgrad.torch.compiler.effects import NotReplayable
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
@@ -64,10 +64,7 @@ def _escaped(step: Step, outside: Collection[Node]) -> list[str]:
 
 
 def _is_traced(tensor: Tensor, tape: Any) -> bool:
-    value = tensor._storage.array
-    while value.__class__ is Batched:
-        value = value.array
-    return getattr(value, "_trace", None) is tape
+    return getattr(unbatched(tensor._storage.array), "_trace", None) is tape
 
 
 def _values(container: Any) -> Iterable[Any]:
