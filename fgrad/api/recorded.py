@@ -14,6 +14,7 @@ from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, primitive,
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import passed_on
 from fgrad.passes.jvp import values_by_rules
+from fgrad.record.kept import note_end
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recorder import Derivatives, Recorder
@@ -81,6 +82,7 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     # nearly always no more than this: a call less in every gradient
     numbers = tuple(recorder.outputs(outputs) if recorder.used_later else map(recorder.number, outputs))
     recorder.open = False
+    note_end(recorder)
     return Recorded(recorder, numbers, [*recorder.inputs, *recorder.consts])
 
 

@@ -335,15 +335,34 @@ class Recorder(Recording):
             return tracer
 
     def value_after_end(self, tracer: Tracer) -> Any:
-        # JAX has a mask, say, as a plain array, which may be kept; in the body of a function with a rule nothing is
+        # JAX has a mask, say, as a plain array, which may be kept
+        try:
+            return self._values_after_end([tracer.number])[0]
+        except _Unknown:
+            raise refusals.leaked(tracer) from None
+
+    def settle(self, numbers: Sequence[int]) -> None:
+        """Keep these values of a recording that is over and drop the rest of it, if ``value_after_end`` has them."""
+        outer = self.parent
+        while isinstance(outer, Recorder) and not outer.open:
+            outer = outer.parent
+        if not is_evaluating(outer):
+            return
+        try:
+            values = self._values_after_end(numbers)
+        except Exception:  # raised where one of them is read
+            return
+        self.known = dict(zip(numbers, values, strict=True))
+        self.inputs, self.consts, self.lifted, self.live_values = [], [], {}, {}
+        self.ops, self.args, self.codes, self.offsets = [], [], [], []
+
+    def _values_after_end(self, numbers: Sequence[int]) -> list[Any]:
         is_live_const = _carries if _is_over(self.parent) else _never
-        if self.is_live is not _never and not self._is_live(is_live_const, tracer.number):
-            try:
-                self._leave_ended()
-                return self.values([tracer.number])[0]
-            except _Unknown:
-                pass
-        raise refusals.leaked(tracer)
+        # in the body of a function with a rule nothing is kept
+        if self.is_live is _never or any(self._is_live(is_live_const, i) for i in numbers):
+            raise _Unknown
+        self._leave_ended()
+        return self.values(numbers)
 
     def _leave_ended(self) -> None:
         """Replace the tracers of enclosing recordings that are over by their values."""
