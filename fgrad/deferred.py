@@ -79,7 +79,25 @@ def module_by_name(names: Mapping[str, str]) -> dict[str, str]:
     return {name: module for module, text in names.items() for name in text.split()}
 
 
+_own_dict = vars(ModuleType)["__dict__"].__get__
+#: the packages of which all listed names have been imported
+_complete: set[str] = set()
+
+
 class _Package(ModuleType):
+    """A package whose ``vars`` has all listed names: programs choose a class by ``torch.optim.__dict__[name]``."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        own = _own_dict(self)
+        if self.__name__ not in _complete and is_imported(self) and not _in_import():
+            _complete.add(self.__name__)
+            for name in own["__dir__"]():
+                getattr(self, name)
+        return own
+
+
+class _PackageOfNamesakes(_Package):
     """A package in which a function has the name of its module: the name is the function's.
 
     Python binds a module to its name in the package each time that it has imported one.
@@ -112,8 +130,8 @@ def deferred(
     listed = module_by_name(names)
     module_of = {**dict.fromkeys(unlisted, package), **listed}
 
-    if any(module == f"{package}.{name}" for name, module in listed.items()):
-        sys.modules[package].__class__ = _Package
+    namesakes = any(module == f"{package}.{name}" for name, module in listed.items())
+    sys.modules[package].__class__ = _PackageOfNamesakes if namesakes else _Package
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
@@ -129,7 +147,7 @@ def deferred(
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *listed} - _OWN)
+        return sorted({*_own_dict(sys.modules[package]), *listed} - _OWN)
 
     return __getattr__, __dir__
 

@@ -96,9 +96,9 @@ def test_what_is_deferred():
 @pytest.mark.parametrize(
     ("package", "most", "without"),
     [
-        ("fgrad", 88, "questions.compare graph.text graph.saving graph.drawing api.graphs api.jacobians api.checkpoint "
+        ("fgrad", 89, "questions.compare graph.text graph.saving graph.drawing api.graphs api.jacobians api.checkpoint "
          "passes.regions.loops rules.windows run.kernels.decompositions lax random testing"),
-        ("fgrad.torch", 240, "questions.draw mutable.explain.names torch.nn torch.optim torch.func torch.amp "
+        ("fgrad.torch", 241, "questions.draw mutable.explain.names torch.nn torch.optim torch.func torch.amp "
          "torch.utils torch.serialization torch.backends torch.distributions torch.compiler torch.overrides "
          "torch.autograd.function torch.autograd.gradcheck torch.random.generator torch.ops.elementwise.special "
          "torch.ops.linalg.decompositions torch.ops.reductions.ordering torch.ops.signal"),
@@ -249,6 +249,18 @@ def test_names_that_a_star_imports():
     packages = [*sorted({*DEFERRED, *SPLIT} - {"fgrad.seam"}), "fgrad.torch.special"]
     assert not run(STARS.format(packages=packages, own=own))
     assert run("from fgrad.torch.nn import *; from fgrad.torch.special import *; print(Linear(2, 1), entr)")
+
+
+def test_a_name_is_found_in_the_dict_of_its_package():
+    code = """
+import fgrad.torch as torch
+import fgrad.torch.optim.lr_scheduler
+
+for package in torch.optim, torch.optim.lr_scheduler, torch.nn, torch.distributions, torch.utils.data, torch.special:
+    print(sorted({*dir(package)} - {*package.__dict__}), vars(package) is package.__dict__)
+print(torch.optim.__dict__["Adam"] is torch.optim.Adam, "_PackageOfNamesakes" in repr(torch.nn))
+"""
+    assert run(code).splitlines() == ["[] True"] * 6 + ["True False"]
 
 
 def test_a_second_thread_waits_for_a_whole_family():

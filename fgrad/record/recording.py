@@ -44,6 +44,8 @@ from fgrad.jaxcore import (
     copied,
     current_scope,
     current_trace,
+    folds_constants,
+    is_evaluating,
     is_high,
     name_of,
     set_trace,
@@ -410,7 +412,9 @@ class Recording(TakesGraphs):
         def outside(values: Sequence[Any]) -> Any:
             return bind_custom_jvp(self.outer(), primitive, fun, jvp, values, symbolic_zeros)
 
-        return custom_jvp_call(self, fun, jvp, args, symbolic_zeros, outside) if self.records(args) else outside(args)
+        if not self._records_call(args):
+            return outside(args)
+        return custom_jvp_call(self, fun, jvp, args, symbolic_zeros, outside)
 
     def process_custom_vjp_call(
         self,
@@ -437,9 +441,16 @@ class Recording(TakesGraphs):
         def outside(values: Sequence[Any]) -> Any:
             return bind_custom_vjp(self.outer(), primitive, fun, fwd, bwd, values, out_trees, symbolic_zeros)
 
-        if not self.records(args):
+        if not self._records_call(args):
             return outside(args)
         return custom_vjp_call(self, fun, fwd, bwd, args, out_trees, symbolic_zeros, outside)
+
+    def _records_call(self, args: Sequence[Any]) -> bool:
+        """Whether a call of a function with a custom rule is recorded.
+
+        The function may close over values that are recorded here.  An outer trace that stages it does not know these.
+        """
+        return self.records(args) or not (is_evaluating(self.outer()) or folds_constants())
 
     def _staged(self, bind: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record a call of a function with a custom rule, for the references that it takes to be threaded through."""

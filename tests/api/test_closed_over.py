@@ -108,10 +108,14 @@ def test_a_rule_may_close_over_what_no_derivative_passes_through(name, library, 
 def test_such_a_rule_may_be_called_on_numbers(name, make):
     x = jnp.array([1.5, -2.0, 3.0])
 
-    def gradient(library):
-        return library.grad(lambda x: (make(library, WITHOUT_DERIVATIVE[name](x))(jnp.ones(3)) * x).sum())(x)
+    def results(library):
+        grad = library.grad(lambda x: (make(library, WITHOUT_DERIVATIVE[name](x))(jnp.ones(3)) * x**2).sum())
+        hessian = library.jacrev(grad)
+        mapped = jax.vmap(grad)(jnp.stack([x, 2 * x]))
+        return grad(x), jax.jit(grad)(x), hessian(x), jax.jit(hessian)(x), mapped
 
-    same(gradient(fgrad), gradient(jax))
+    for ours, theirs in zip(results(fgrad), results(jax), strict=True):
+        same(ours, theirs)
 
 
 @pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
