@@ -31,6 +31,8 @@ from fgrad.torch.nn.parameter import Parameter
 
 #: the most programs of a function; one that needs more runs in pieces, which need no guards
 LIMIT = 8
+#: a program that has been called so often has been worth its compilation, and gives its place to another
+WORTHWHILE = 100
 #: arguments that are not tensors and are compared by value
 _VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _NUMBERS = (int, float, complex, np.number)
@@ -143,7 +145,7 @@ class Compiled:
                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                 f"function name: '{_name(self.function)}'"
             )
-        if self.recorded >= LIMIT:
+        if self.recorded >= LIMIT and not self._made_room():
             self.given_up = True
             if not self._differs_in_numbers(key, inputs):
                 warn(
@@ -194,6 +196,17 @@ class Compiled:
             return call()
         except Unexpected:
             return self.function(*args, **kwargs)
+
+    def _made_room(self) -> bool:
+        """Drop an old program, if it has been worth its compilation: a search may have trained with many models."""
+        key, (*newer, oldest) = next(iter(self.programs.items()))
+        if oldest.calls < WORTHWHILE:
+            return False
+        del self.programs[key]
+        if newer:
+            self.programs[key] = newer  # last: those of another key are next
+        self.recorded -= 1
+        return True
 
     def _differs_in_numbers(self, key: Any, inputs: Sequence[Any]) -> bool:
         """Whether a call differs from a recorded one in Python numbers only, or a recorded one runs in pieces."""

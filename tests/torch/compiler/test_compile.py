@@ -11,6 +11,7 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
+from fgrad.torch.compiler import compilation
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 from tests.torch.compiler.test_pure import OPTIMIZERS
 
@@ -415,3 +416,25 @@ def test_no_tensor_without_elements_is_left_for_those_who_look_at_all():
     for _ in range(3):
         product(torch.ones(3), torch.ones(3))
     assert all(hasattr(x, "_type") for x in gc.get_objects() if type(x) is torch.Tensor)
+
+
+def test_a_search_over_many_models(monkeypatch):
+    """Old programs make room if they have been called often; otherwise the function runs in pieces from then on."""
+    monkeypatch.setattr(compilation, "WORTHWHILE", 3)
+    step = torch.compile(lambda model, x: model(x).sum())
+    x = torch.ones(2, 3)
+    models = [torch.nn.Linear(3, 1) for _ in range(compilation.LIMIT + 3)]
+    for model in models:
+        for _ in range(3):
+            assert torch.equal(step(model, x), model(x).sum())
+    assert (step._compiled.given_up, step._compiled.recorded) == (False, compilation.LIMIT)
+    assert {id(key[1][0].value) for key in step._compiled.programs} == {id(model) for model in models[3:]}
+    step(models[0], x)  # this one's program is gone, and it takes the place of the next
+    assert [step._compiled.given_up, step._compiled.recorded] == [False, compilation.LIMIT]
+    for model in models[1:4]:
+        step(model, x)
+    assert not step._compiled.given_up
+    with pytest.warns(UserWarning, match="has been recorded 8 times"):
+        for model in [torch.nn.Linear(3, 1) for _ in range(compilation.LIMIT)]:
+            assert torch.equal(step(model, x), model(x).sum())
+    assert step._compiled.given_up
