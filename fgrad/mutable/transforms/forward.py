@@ -12,6 +12,7 @@ tangents of the innermost level are computed first, by operations that the level
 of those levels, and no level mistakes another's perturbation for its own.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from fgrad.mutable.operation.operation import Planned, apply
 from fgrad.mutable.operation.operation_node import NotDerivedNode, node_of, type_at, zeros
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.ports import LIFTED
+from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.seam import Graph
@@ -119,11 +121,18 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
         finally:
             modes.dual_level, modes.derived = innermost, derived
         return
-    have._write(tangent._value())
+    have._overwrite(tangent._value(), "copy_", None)
     for outer in range(number):
         base_tangent = tangent_of(tangent, outer)
         if base_tangent is not None:
             set_tangent(have, base_tangent, outer)
+
+
+def counters_of(tensor: Tensor, levels: int) -> list[VersionCounter]:
+    """The version counters that a write to a tensor raises: its own, and those of its tangents at the first levels."""
+    tangents = [(tangent_of(tensor, level), level) for level in range(levels)]
+    inner = [counters_of(tangent, level) for tangent, level in tangents if tangent is not None]
+    return [tensor._counter, *itertools.chain.from_iterable(inner)]
 
 
 def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:

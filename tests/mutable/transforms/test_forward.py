@@ -35,6 +35,16 @@ def test_a_second_tangent_is_written_to_the_first(level):
     assert tangent_of(tensor) is first and first.tolist() == [5, 5]
 
 
+def test_a_write_to_a_tensor_counts_as_one_to_its_tangent(level):
+    tangent, w = torch.ones(2), torch.ones(2, requires_grad=True)
+    dual = torch.autograd.forward_ad.make_dual(torch.zeros(2), tangent)
+    product = (w * tangent).sum()
+    dual.mul_(3)
+    assert tangent.tolist() == [3, 3] and tangent._version == 1
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+        product.backward()
+
+
 def test_a_tangent_lies_in_memory_as_its_tensor_does(level):
     tensor = torch.zeros(2, 3).t()
     set_tangent(tensor, torch.ones(3, 2))

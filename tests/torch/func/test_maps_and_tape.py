@@ -71,7 +71,28 @@ def aliasing(t: Any, name: str, tracked: bool) -> Any:
     return same, x.detach(), x._version, x.requires_grad, result
 
 
+def written_tangents(t: Any, x: Any) -> Any:
+    """A write to a dual tensor writes the tangent that it was given, here a batch, and counts there."""
+
+    def pushed(x: Any, tangent: Any, y: Any) -> Any:
+        _, pushed = t.func.jvp(lambda a, b: a.copy_(b), (x, y), (tangent, y * 2))
+        return pushed + tangent, pushed
+
+    tangents = x + 1
+    result = t.vmap(pushed)(x.clone(), tangents, x)
+    return result, tangents, tangents._version
+
+
+def running_statistics(t: Any, x: Any) -> Any:
+    """The running statistics of each model of an ensemble are written, which counts nowhere."""
+    mean, var = t.zeros(2, 3), t.ones(2, 3)
+    result = t.vmap(lambda m, v: (t.nn.functional.batch_norm(x, m, v, training=True), m))(mean, var)
+    return result, mean, var, mean._version, result[1] is mean
+
+
 CASES = [
+    Case("written tangents", written_tangents, (BATCH,)),
+    Case("running statistics", running_statistics, (BATCH,)),
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
     *[
         Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))
