@@ -13,7 +13,6 @@ of those levels, and no level mistakes another's perturbation for its own.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -139,16 +138,18 @@ def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent with the memory layout of its tensor, so that views of one correspond to views of the other.
 
     If the tensor is a part of its storage, the tangent is the same part of a storage that is zero elsewhere: a view may
-    reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
+    reach beyond the tensor.  It is conjugated or negated on reading as the tensor is: views of the tensor are so, too
+    (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
     """
     g, capacity = tensor._geometry_of(), _capacity(tensor)
-    if overlaps(g.sizes, g.strides) or (tangent._geometry_of() == g and _capacity(tangent) == capacity):
+    have = tangent._geometry_of()
+    if not tensor._type.numel or overlaps(g.sizes, g.strides) or (have == g and _capacity(tangent) == capacity):
         return tangent
-    if capacity != math.prod(g.sizes):
+    if capacity != tensor._type.numel or g.conj or g.neg:
         memory = zeros(tensor_type(g.dtype, (capacity,)))
         start, params = split_offset(memory._geometry_of(), g)
         return _view_of_tangent(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
-    if tangent._geometry_of().strides == g.strides:
+    if have.strides == g.strides and not (have.conj or have.neg):
         return tangent
     result = new_tensor(tangent._value(), tangent._type, g.strides)
     result._node, result._output_nr, result._tangents = tangent._node, tangent._output_nr, tangent._tangents

@@ -51,6 +51,23 @@ def test_a_tangent_lies_in_memory_as_its_tensor_does(level):
     assert tangent_of(tensor).stride() == tensor.stride() == (1, 3)
 
 
+@pytest.mark.parametrize("of_tensor", [torch.clone, torch.conj, torch.Tensor._neg_view])
+@pytest.mark.parametrize("of_tangent", [torch.clone, torch.conj, torch.Tensor._neg_view])
+def test_a_tangent_is_conjugated_and_negated_on_reading_as_its_tensor_is(level, of_tensor, of_tangent):
+    make_dual = torch.autograd.forward_ad.make_dual
+    dual = make_dual(of_tensor(torch.tensor([1 + 2j, 3j])), of_tangent(torch.tensor([3 + 1j, 2 + 5j])))
+    tangent = tangent_of(dual)
+    assert tangent.tolist() == of_tangent(torch.tensor([3 + 1j, 2 + 5j])).tolist()
+    assert (tangent.is_conj(), tangent.is_neg()) == (dual.is_conj(), dual.is_neg())
+    assert tangent_of(dual.imag).tolist() == tangent.imag.tolist()
+    assert tangent_of(dual[1:].resolve_conj()).tolist() == tangent[1:].tolist()
+
+
+def test_a_tangent_of_no_elements_is_taken_as_it_is(level):
+    primal, tangent = [torch.ones(2).as_strided((0,), (1,), offset) for offset in (0, 1)]
+    assert tangent_of(torch.autograd.forward_ad.make_dual(primal, tangent)) is tangent
+
+
 def test_a_tangent_goes_with_its_level():
     tensor = torch.zeros(2)
     with torch.autograd.forward_ad.dual_level():
