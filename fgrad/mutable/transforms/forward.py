@@ -28,7 +28,7 @@ from fgrad.mutable.operation.operation_node import NotDerivedNode, node_of, type
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.ports import LIFTED
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import OwnTangent, Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.seam import Graph
 
@@ -81,7 +81,7 @@ def _view_of_tangent(tangent: Tensor, geometry: Geometry) -> Tensor:
 def _base(tensor: Tensor) -> Tensor | None:
     """The tensor whose tangent a view's tangent is a view of."""
     view = tensor._view
-    if view is None or view.dual is tensor:
+    if view is None or view.dual is OwnTangent.ITSELF:
         return None
     return view.base if view.dual is None else view.dual
 

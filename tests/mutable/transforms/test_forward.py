@@ -1,5 +1,8 @@
 """Tangents: one for each open level, and of a view the same view of its base's."""
 
+import gc
+import weakref
+
 import pytest
 
 import fgrad.torch as torch
@@ -66,6 +69,22 @@ def test_a_tangent_is_conjugated_and_negated_on_reading_as_its_tensor_is(level, 
 def test_a_tangent_of_no_elements_is_taken_as_it_is(level):
     primal, tangent = [torch.ones(2).as_strided((0,), (1,), offset) for offset in (0, 1)]
     assert tangent_of(torch.autograd.forward_ad.make_dual(primal, tangent)) is tangent
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_a_dual_tensor_is_freed_with_its_last_reference(level, unpacked):
+    gc.disable()
+    try:
+        dual = torch.autograd.forward_ad.make_dual(torch.zeros(4), torch.arange(4.0))
+        view = torch.autograd.forward_ad.unpack_dual(dual).primal[1:] if unpacked else dual[1:]
+        assert (tangent_of(view) is None) == unpacked
+        freed = weakref.ref(tangent_of(dual))
+        del dual
+        assert unpacked or tangent_of(view[1:]).tolist() == [2, 3]
+        del view
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_a_tangent_goes_with_its_level():
