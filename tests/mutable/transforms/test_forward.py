@@ -48,6 +48,21 @@ def test_a_write_to_a_tensor_counts_as_one_to_its_tangent(level):
         product.backward()
 
 
+def test_the_tangent_of_a_custom_view_is_not_written(level):
+    class First(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[:2]
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent[:2]
+
+    tangent = torch.arange(3.0)
+    part = First.apply(torch.autograd.forward_ad.make_dual(torch.zeros(3), tangent))
+    assert tangent_of(part).tolist() == [0, 1] and tangent._version == 0
+
+
 def test_a_tangent_lies_in_memory_as_its_tensor_does(level):
     tensor = torch.zeros(2, 3).t()
     set_tangent(tensor, torch.ones(3, 2))
