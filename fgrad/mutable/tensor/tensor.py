@@ -55,7 +55,7 @@ class ViewOf:
     #: the operation and the user's line that made the view
     operation: str = ""
     source: RawSource | None = None
-    #: the tensor whose tangent this one's is a view of, if not the base; a dual tensor is a view with a tangent of its own
+    #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view with its own tangent
     dual: "Tensor | OwnTangent | None" = None
     #: which elements of the base's memory it shows
     geometry: Geometry | None = None

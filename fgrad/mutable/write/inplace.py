@@ -111,10 +111,7 @@ def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
         modes.capturing.lift_tensor(tensor)
         modes.capturing.note_write(tensor)
     view = tensor._view
-    if view is None or view.dual is OwnTangent.ITSELF:
-        root = tensor
-    else:
-        root = view.base if view.dual is None else view.dual
+    root = tensor if view is None or view.dual is OwnTangent.ITSELF else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:
         return
     called = f"{operation}_.{overload}" if overload else f"{operation}_"

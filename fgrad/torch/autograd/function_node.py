@@ -14,11 +14,11 @@ from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.operation.saved_attributes import SavedNothing
 from fgrad.mutable.ports import AUDIT, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut, may_vary
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, node_name
-from fgrad.mutable.operation.saved_attributes import SavedNothing
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import (
     OwnTangent,

@@ -241,8 +241,8 @@ def _view_of_argument(examples: Tensor, level: MapLevel) -> Tensor | None:
 def _in_batch(inner: Geometry, outer: Geometry) -> tuple[Ints | None, int]:
     """The strides and offset in a batch of a view that was made of its examples as if they were contiguous.
 
-    A step of the view is a step along one axis of the example or more of them.  There are no strides if it leaves one, as
-    where axes were merged.
+    A step of the view is a step along one axis of the example or more of them.  There are no strides if the view goes
+    beyond the end of an axis, as where axes were merged.
     """
     if not math.prod(inner.sizes):
         return inner.strides, 0

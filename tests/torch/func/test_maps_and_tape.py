@@ -106,7 +106,7 @@ def shared(t: Any, x: Any) -> Any:
 
 CASES = [
     Case("shared", shared, (BATCH,)),
-    Case("drawn", lambda t: t.vmap(lambda a, w=t.ones(3): w.normal_(), randomness="different")(t.ones(2))),
+    Case("drawn", lambda t, w: t.vmap(lambda a: w.normal_(), randomness="different")(t.ones(2)), (BATCH,)),
     Case("written tangents", written_tangents, (BATCH,)),
     Case("running statistics", running_statistics, (BATCH,)),
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],

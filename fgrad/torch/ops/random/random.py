@@ -357,8 +357,8 @@ def _write(
 
 
 _SHARED = (
-    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
-    "this is necessary for your usage, please file an issue with functorch."
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+    "If this is necessary for your usage, please file an issue with functorch."
 )
 
 
