@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor, of_class
+from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch import ops
 from fgrad.torch.nn.parameter import Parameter
 from fgrad.torch.pickle_memory import look_at
@@ -15,6 +16,17 @@ from fgrad.torch.pickle_memory import look_at
 
 def _get_available_device_type() -> None:
     """The kind of accelerator: none."""
+
+
+def _element_size(dtype: Any) -> int:
+    """The bytes of one element.
+
+    Raises:
+      RuntimeError: the argument is no dtype.
+    """
+    if not isinstance(dtype, Dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
 
 
 def _get_device_module(device_type: str) -> Any:

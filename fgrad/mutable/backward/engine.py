@@ -19,6 +19,7 @@ import heapq
 import itertools
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -155,14 +156,15 @@ def run_backward(
         if not task.dependencies.get(node):
             push(ready, node)
     before = running.tasks
-    grad_mode, differentiated = modes.grad, modes.differentiated
+    grad_mode, differentiated, saved_hooks = modes.grad, modes.differentiated, modes.saved_hooks
     try:
         running.tasks = (*before, task)
         task.modes.update(grad=create_graph, differentiated=True)
         _walk(task, ready, captured)  # this is a call: see NOTE [Signals]
     finally:
         running.tasks = before  # before the first call here, after which a signal may be raised
-        task.modes.update(grad=grad_mode, differentiated=differentiated)
+        # a hook may have entered or left a block of hooks on saved tensors
+        task.modes.update(grad=grad_mode, differentiated=differentiated, saved_hooks=saved_hooks)
         for node in task.released_at_end:
             node._release(task.source)
     if fusible is not None:
@@ -408,22 +410,25 @@ def _warn_of_forward(node: Node) -> None:
     """Anomaly mode: warn with the traceback of a failing node's forward call, and of the call that made that node."""
     if not modes.anomaly:
         return
+    texts: list[str] = []
     if node.forward_trace is None:
-        warn(
+        texts.append(
             f"Error detected in {node_name(node)}. No forward pass information available. Enable detect anomaly during "
-            "forward pass for more information.",
-            UserWarning,
+            "forward pass for more information."
         )
-        return
-    warn(
-        f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n"
-        + "".join(node.forward_trace),
-        UserWarning,
-    )
-    parent = node._parent
-    if parent is not None and parent.forward_trace is not None:
-        warn(
-            f"Previous calculation was induced by {node_name(parent)}. Traceback of forward call that induced the "
-            "previous calculation:\n" + "".join(parent.forward_trace),
-            UserWarning,
+    else:
+        texts.append(
+            f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n"
+            + "".join(node.forward_trace)
         )
+        parent = node._parent
+        if parent is not None and parent.forward_trace is not None:
+            texts.append(
+                f"Previous calculation was induced by {node_name(parent)}. Traceback of forward call that induced the "
+                "previous calculation:\n" + "".join(parent.forward_trace)
+            )
+    for text in texts:
+        try:
+            warn(text)
+        except Warning:
+            traceback.print_exc()  # where a filter makes warnings errors, the node's own error still goes on

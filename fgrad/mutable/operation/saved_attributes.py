@@ -50,8 +50,10 @@ def saved_names(node: Any) -> list[str]:
     return tensors + [f"_saved_{name}" for name in others]
 
 
-class _Nothing:
+class SavedNothing(SavedTensor):
     """What was saved in the place of an operand that is None."""
+
+    __slots__ = ()
 
     def register_hooks(self, pack: Any, unpack: Any) -> None:
         raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
@@ -61,7 +63,7 @@ def _raw(node: Any, name: str) -> Any:
     """A saved tensor before it is unpacked, those of a variadic operand as a tuple."""
     tensors = _tensors(node, name)
     if tensors and tensors[0].name.startswith("*"):
-        return _in_places(node, tensors, _Nothing())
+        return _in_places(node, tensors, SavedNothing())
     return tensors[0] if tensors else _MISSING
 
 

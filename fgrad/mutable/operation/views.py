@@ -13,7 +13,16 @@ from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.ports import CARRY
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter
-from fgrad.mutable.tensor.tensor import DEEPEST_VIEW, Tensor, ViewOf, alias, gradient_function, is_tracked, new
+from fgrad.mutable.tensor.tensor import (
+    DEEPEST_VIEW,
+    OwnTangent,
+    Tensor,
+    ViewOf,
+    alias,
+    gradient_function,
+    is_tracked,
+    new,
+)
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.seam import RawSource, visible
@@ -137,7 +146,7 @@ def view_of(
         view.dual = view.parent = None
         view.depth = 0
     else:
-        view.dual = parent.dual
+        view.dual = tensor if parent.dual is OwnTangent.ITSELF else parent.dual
         view.parent = parent if parent.depth < DEEPEST_VIEW else None
         view.depth = 0 if view.parent is None else parent.depth + 1
     return result

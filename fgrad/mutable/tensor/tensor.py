@@ -7,6 +7,7 @@ class attributes until they are set on an instance, so making a tensor writes fe
 too; ``fgrad.torch.ops`` adds them here from its table.
 """
 
+import enum
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -36,6 +37,12 @@ from fgrad.seam import RawSource, in_memory
 DEEPEST_VIEW = 64
 
 
+class OwnTangent(enum.Enum):
+    """As ``ViewOf.dual``: the view is itself a dual tensor; to name it there would be a reference cycle."""
+
+    ITSELF = 0
+
+
 @define(eq=False)
 class ViewOf:
     """The view metadata of a tensor: its base, why it may or may not be written, and when its ``grad_fn`` was made."""
@@ -49,7 +56,7 @@ class ViewOf:
     operation: str = ""
     source: RawSource | None = None
     #: the tensor whose tangent this one's is a view of, if not the base: a dual tensor is a view with its own tangent
-    dual: "Tensor | None" = None
+    dual: "Tensor | OwnTangent | None" = None
     #: which elements of the base's memory it shows
     geometry: Geometry | None = None
     #: the view that it is a view of, and how many of those are known before it

@@ -12,7 +12,7 @@ tangents of the innermost level are computed first, by operations that the level
 of those levels, and no level mistakes another's perturbation for its own.
 """
 
-import math
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,7 +27,8 @@ from fgrad.mutable.operation.operation import Planned, apply
 from fgrad.mutable.operation.operation_node import NotDerivedNode, node_of, type_at, zeros
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.ports import LIFTED
-from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
+from fgrad.mutable.tensor.storage import VersionCounter
+from fgrad.mutable.tensor.tensor import OwnTangent, Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.seam import Graph
 
@@ -80,7 +81,7 @@ def _view_of_tangent(tangent: Tensor, geometry: Geometry) -> Tensor:
 def _base(tensor: Tensor) -> Tensor | None:
     """The tensor whose tangent a view's tangent is a view of."""
     view = tensor._view
-    if view is None or view.dual is tensor:
+    if view is None or view.dual is OwnTangent.ITSELF:
         return None
     return view.base if view.dual is None else view.dual
 
@@ -110,6 +111,8 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
     if have is None:
         enter_tangent(tensor, with_layout_of(tangent, tensor), number)
         return
+    if have._storage is tangent._storage and have._geometry_of() == tangent._geometry_of():
+        return  # a custom function returned the view of its input's tangent, which is there already
     if modes.grad and (is_tracked(have) or is_tracked(tangent)):
         innermost, derived = modes.dual_level, modes.derived
         try:
@@ -119,27 +122,36 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
         finally:
             modes.dual_level, modes.derived = innermost, derived
         return
-    have._write(tangent._value())
+    have._overwrite(tangent._value(), "copy_", None)
     for outer in range(number):
         base_tangent = tangent_of(tangent, outer)
         if base_tangent is not None:
             set_tangent(have, base_tangent, outer)
 
 
+def counters_of(tensor: Tensor, levels: int) -> list[VersionCounter]:
+    """The version counters that a write to a tensor raises: its own, and those of its tangents at the first levels."""
+    tangents = [(tangent_of(tensor, level), level) for level in range(levels)]
+    inner = [counters_of(tangent, level) for tangent, level in tangents if tangent is not None]
+    return [tensor._counter, *itertools.chain.from_iterable(inner)]
+
+
 def with_layout_of(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A tangent with the memory layout of its tensor, so that views of one correspond to views of the other.
 
     If the tensor is a part of its storage, the tangent is the same part of a storage that is zero elsewhere: a view may
-    reach beyond the tensor (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
+    reach beyond the tensor.  It is conjugated or negated on reading as the tensor is: views of the tensor are so, too
+    (PyTorch: torch/csrc/autograd/autograd_meta.cpp, ``has_same_meta``).
     """
     g, capacity = tensor._geometry_of(), _capacity(tensor)
-    if overlaps(g.sizes, g.strides) or (tangent._geometry_of() == g and _capacity(tangent) == capacity):
+    have = tangent._geometry_of()
+    if not tensor._type.numel or overlaps(g.sizes, g.strides) or (have == g and _capacity(tangent) == capacity):
         return tangent
-    if capacity != math.prod(g.sizes):
+    if capacity != tensor._type.numel or g.conj or g.neg:
         memory = zeros(tensor_type(g.dtype, (capacity,)))
         start, params = split_offset(memory._geometry_of(), g)
         return _view_of_tangent(apply(AS_STRIDED_SCATTER, (memory, tangent, start), params), g)
-    if tangent._geometry_of().strides == g.strides:
+    if have.strides == g.strides and not (have.conj or have.neg):
         return tangent
     result = new_tensor(tangent._value(), tangent._type, g.strides)
     result._node, result._output_nr, result._tangents = tangent._node, tangent._output_nr, tangent._tangents

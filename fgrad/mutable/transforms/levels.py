@@ -26,7 +26,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.node import Edge, Node
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_edge, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.transforms.forward import carry
+from fgrad.mutable.transforms.forward import carry, counters_of
 from fgrad.mutable.values.batched import Batched
 from fgrad.mutable.values.device_of_value import accelerator_of, at
 from fgrad.mutable.values.evaluation import Routine, array_type, concrete, constant, recorded
@@ -43,7 +43,7 @@ class MapLevel:
       size: of the batch.
       randomness: "error", "different" or "same".
       outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
-      arguments: the batches that it maps over, each with its single examples and their first node.
+      arguments: the batches that it maps over, each with its single examples, and their first node and value.
       duals: the tensors from outside of which dual tensors were made inside, as seen there, and their first node.
     """
 
@@ -51,24 +51,24 @@ class MapLevel:
     size: int
     randomness: str
     outer_modes: tuple[int, int]
-    arguments: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
+    arguments: list[tuple[Tensor, Tensor, Node | None, Any]] = field(factory=list, init=False, repr=False)
     duals: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
 
     def entered(self, batch: Tensor, examples: Tensor) -> Tensor:
         """The examples of a batch, which are remembered as an argument."""
-        self.arguments.append((batch, examples, examples._node))
+        self.arguments.append((batch, examples, examples._node, examples._value()))
         return examples
 
     def argument_of(self, examples: Tensor) -> Tensor | None:
         """The batch of which these are the examples themselves, written or not; None if they have been detached."""
-        for batch, entered, node in self.arguments:
+        for batch, entered, node, _ in self.arguments:
             if entered is examples:
                 return batch if entered._node is node or is_tracked(entered) else None
         return None
 
     def batch_behind(self, view: Tensor) -> Tensor | None:
         """The batch in whose examples' memory this is a view."""
-        return next((batch for batch, entered, _ in self.arguments if entered._storage is view._storage), None)
+        return next((batch for batch, entered, *_ in self.arguments if entered._storage is view._storage), None)
 
     def write_back(self) -> None:
         """Copy to the batches what was written to their examples, and give others the history of what was written.
@@ -76,18 +76,21 @@ class MapLevel:
         Called after the level.
         """
         while self.arguments:
-            batch, examples, node = self.arguments.pop(0)
-            if examples._counter.value:
+            batch, examples, node, value = self.arguments.pop(0)
+            # the writes of running statistics are not counted
+            if examples._counter.value or examples._value() is not value:
                 # what was written without a record, in no_grad or to a detached tensor, is written so here
                 with nullcontext() if examples._node is not node else no_grad():
                     batch.copy_(cross_out(examples, self))
-                batch._counter.value += examples._counter.value - 1  # each write counts, and the copy has been one
+                for counter in counters_of(batch, modes.dual_level + 1):
+                    counter.value += examples._counter.value - 1  # each write counts, and the copy has been one
         while self.duals:
             outside, inside, node = self.duals.pop(0)
             if inside._node is not node:  # the memory is the same, and the write has been counted
-                version = outside._counter.value
+                versions = [(counter, counter.value) for counter in counters_of(outside, modes.dual_level + 1)]
                 outside.copy_(cross_out(inside, self)[0])
-                outside._counter.value = version
+                for counter, version in versions:
+                    counter.value = version
 
 
 class GradientLevel(MapLevel):

@@ -54,7 +54,15 @@ from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.in_memory import LARGE, Scatter
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import SavedTensor, save_unhooked
-from fgrad.mutable.tensor.tensor import Tensor, find_nodes, gradient_edge, gradient_function, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import (
+    OwnTangent,
+    Tensor,
+    find_nodes,
+    gradient_edge,
+    gradient_function,
+    is_tracked,
+    new_tensor,
+)
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
 from fgrad.seam import RawSource, here, in_memory, visible
@@ -103,7 +111,7 @@ def check_captured(tensor: Tensor, operation: str, overload: str = "") -> None:
         modes.capturing.lift_tensor(tensor)
         modes.capturing.note_write(tensor)
     view = tensor._view
-    root = tensor if view is None else view.base if view.dual is None else view.dual
+    root = tensor if view is None or view.dual is OwnTangent.ITSELF else view.base if view.dual is None else view.dual
     if root._level >= modes.derived:
         return
     called = f"{operation}_.{overload}" if overload else f"{operation}_"

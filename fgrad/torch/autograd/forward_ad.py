@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fgrad.mutable.context.modes import Mode, modes, unusual
 from fgrad.mutable.layout.geometry import overlaps
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import OwnTangent, Tensor
 from fgrad.mutable.transforms import forward
 from fgrad.mutable.transforms.forward import set_tangent, tangent_of
 from fgrad.mutable.transforms.levels import brought_to_write
@@ -133,7 +133,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     g = tensor._geometry_of()
     dual = tensor.clone() if overlaps(g.sizes, g.strides) else view_sizes(tensor, tensor._type.shape)
     if dual._view is not None:
-        dual._view.dual = dual
+        dual._view.dual = OwnTangent.ITSELF
     # its tangent is of this level, and so are its gradients
     dual._level = modes.level
     for outer in range(modes.dual_level):
@@ -159,7 +159,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     tangent = tangent_of(tensor)
     primal = forward_primal(tensor)
     if primal._view is not None:
-        primal._view.dual = primal
+        primal._view.dual = OwnTangent.ITSELF
     for outer in range(modes.dual_level):
         forward.carry(tensor, primal, outer, lambda above: above)
     return UnpackedDualTensor(primal, tangent)

@@ -34,6 +34,7 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
     Raises:
       RuntimeError: the function has no ``setup_context``, or is mapped and has no rule for it, or two.
+      NotImplementedError: it is mapped, and a tensor is passed to it by name.
     """
     if all(isinstance(level, GradientLevel) for level in modes.transforms):
         return call(cls, args, kwargs)
@@ -45,6 +46,11 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     level = mapped_at(flatten(args)[0])
     if level is None or isinstance(level, GradientLevel):
         return call(cls, args, kwargs)
+    if any(isinstance(x, Tensor) for x in flatten(kwargs)[0]):
+        raise NotImplementedError(
+            "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+            f"autograd.Function. Got: {kwargs}"
+        )
     overridden = cls.vmap is not Rules.vmap
     if cls.generate_vmap_rule:
         if overridden:

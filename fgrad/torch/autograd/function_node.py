@@ -14,12 +14,21 @@ from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.context.torch_function.protocol import plain as plain_classes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.operation_node import zeros
+from fgrad.mutable.operation.saved_attributes import SavedNothing
 from fgrad.mutable.ports import AUDIT, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import cut, may_vary
 from fgrad.mutable.tensor.node import TWICE, Edge, Node, node_name
 from fgrad.mutable.tensor.saved import SavedTensor, save
-from fgrad.mutable.tensor.tensor import Tensor, ViewOf, alias, gradient_edge, gradient_function, is_tracked
+from fgrad.mutable.tensor.tensor import (
+    OwnTangent,
+    Tensor,
+    ViewOf,
+    alias,
+    gradient_edge,
+    gradient_function,
+    is_tracked,
+)
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.write.inplace import VIEW_OF_LEAF, rebase
@@ -151,7 +160,7 @@ class FunctionNode(Node, FunctionCtx):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if self._freed:
             raise RuntimeError(TWICE)
-        return tuple(self._saved)
+        return tuple([SavedNothing() if x is None else x for x in self._saved])
 
     def _rule(self) -> Any:
         cls = self._forward_cls
@@ -362,7 +371,9 @@ class _Call:
                 return alias(base)
             out = cut(alias(base, None, Tensor if type(base) in plain_classes else type(base)))
             out._geometry = base._geometry_of()
-            out._view = self._view_of(base if base._view is None else base._view.base, base, out._geometry)
+            view = out._view = self._view_of(base if base._view is None else base._view.base, base, out._geometry)
+            if view.dual is OwnTangent.ITSELF:
+                view.dual = base
         elif out._view is not None:
             out._view = self._view_of(out._view.base, out, out._geometry_of())
         if self.recorded:

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.operation.operation_node import zeros
-from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.tensor.tensor import OwnTangent, Tensor
 from fgrad.mutable.transforms.forward import set_tangent
 from fgrad.mutable.types.type_names import type_name
 
@@ -47,7 +47,7 @@ def push(
             if viewed is not None:
                 _check_tangent_of_view(tangent, by_tensor[id(viewed)])
             elif out._view is not None:
-                out._view = evolve(out._view, dual=out)  # of what is no input: its tangent is no view
+                out._view = evolve(out._view, dual=OwnTangent.ITSELF)  # of what is no input: its tangent is no view
             _check_shape(out, tangent)
             set_tangent(out, tangent, level)
 

@@ -46,6 +46,7 @@ class saved_tensors_hooks(Mode):
                 raise TypeError(f"saved_tensors_hooks(): {name} must be a function, not {type_name(hook)}")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
+        self.pair = (pack_hook, unpack_hook)
 
     def clone(self) -> "saved_tensors_hooks":
         return type(self)(self.pack_hook, self.unpack_hook)
@@ -53,7 +54,20 @@ class saved_tensors_hooks(Mode):
     def values(self) -> dict[str, Any]:
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
-        return {"saved_hooks": (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))}
+        return {"saved_hooks": (*modes.saved_hooks, self.pair)}
+
+    def end(self, before: dict[str, Any]) -> Callable[[], Any]:
+        leave = super().end(before)
+        if all(pair is not self.pair for pair in before["saved_hooks"]):
+            return leave
+        around = self.close
+
+        def leave_inner() -> None:
+            """Leave a block within a block of the same object, which is left by what was to leave it."""
+            leave()
+            self.close = around
+
+        return leave_inner
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -2,15 +2,18 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from attrs import evolve
+
 from fgrad.graph.source import boundary
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import contiguous_strides
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
+from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.levels import MapLevel, cross_in, cross_out, is_mapped, mapping
-from fgrad.mutable.values.batched import Batched
 from fgrad.torch import ops
 from fgrad.torch.random import get_rng_state, set_rng_state
 from fgrad.torch.trees import (
@@ -202,8 +205,13 @@ def _add_batch_dim(batched: Tensor, in_dim: int, vmap_level: MapLevel) -> Tensor
 
 
 def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, out_dim: int) -> Tensor:
-    """A tensor of single examples as the batch: where they lie in the memory of an argument, that or a view of it."""
+    """A tensor of single examples as the batch: where they lie in the memory of an argument, that or a view of it.
+
+    One that all examples share is a view that repeats it.
+    """
     batch = vmap_level.argument_of(batched)
+    if not (is_mapped(batched._value(), vmap_level) or is_tracked(batched) or modes.duals):
+        batch = batched.expand(batch_size, *batched._type.shape)
     if batch is None:
         batch = _view_of_argument(batched, vmap_level)
     if batch is None:
@@ -216,18 +224,55 @@ def _view_of_argument(examples: Tensor, level: MapLevel) -> Tensor | None:
     batch = level.batch_behind(examples)
     if batch is None or modes.duals or is_tracked(examples) or is_tracked(batch):
         return None
-    if batch._value().__class__ is Batched:
-        return None
     inner, outer = examples._geometry_of(), batch._geometry_of()
-    # examples are contiguous: their strides are those in the batch but for one factor, or this is no view of it
-    pairs = zip(outer.sizes[1:], contiguous_strides(outer.sizes[1:]), outer.strides[1:], strict=True)
-    factors = {theirs // own if theirs % own == 0 else None for n, own, theirs in pairs if n > 1} or {1}
-    factor = factors.pop()
-    alike = (inner.dtype, inner.conj, inner.neg) == (outer.dtype, outer.conj, outer.neg)
-    if factors or factor is None or not alike:
+    strides, offset = _in_batch(inner, outer)
+    if strides is None or outer.conj or outer.neg:
         return None
-    strides = (outer.strides[0], *[factor * stride for stride in inner.strides])
-    return ops.as_strided(batch, (level.size, *inner.sizes), strides, outer.offset + factor * inner.offset)
+    ratio = outer.dtype.itemsize / inner.dtype.itemsize
+    first, start = outer.strides[0] * ratio, outer.offset * ratio
+    if first % 1 or start % 1:
+        return None
+    geometry = evolve(
+        inner, sizes=(level.size, *inner.sizes), strides=(int(first), *strides), offset=int(start) + offset
+    )
+    return view_of(batch, geometry, operation="vmap")
+
+
+def _in_batch(inner: Geometry, outer: Geometry) -> tuple[Ints | None, int]:
+    """The strides and offset in a batch of a view that was made of its examples as if they were contiguous.
+
+    A step of the view is a step along one axis of the example or more of them.  There are no strides if the view goes
+    beyond the end of an axis, as where axes were merged.
+    """
+    if not math.prod(inner.sizes):
+        return inner.strides, 0
+    unit = min(inner.dtype.itemsize, outer.dtype.itemsize)
+    of_view, of_batch = inner.dtype.itemsize // unit, outer.dtype.itemsize // unit
+    # an element of several units is one more axis
+    sizes = (*outer.sizes[1:], of_batch)
+    theirs = (*[of_batch * stride for stride in outer.strides[1:]], 1)
+    steps = [*zip(inner.sizes, [of_view * stride for stride in inner.strides], strict=True), (of_view, 1)]
+
+    def along(position: int) -> list[int]:
+        """How far a position among contiguous elements is along each axis."""
+        found = []
+        for stride in contiguous_strides(sizes):
+            ahead, position = divmod(position, stride)
+            found.append(ahead)
+        return found
+
+    start = along(of_view * inner.offset)
+    ends, mapped = [*start], []
+    for count, stride in steps:
+        ways = along(stride)
+        ends = [end + (count - 1) * way for end, way in zip(ends, ways, strict=True)]
+        mapped.append(sum(way * their for way, their in zip(ways, theirs, strict=True)))
+    offset = sum(way * their for way, their in zip(start, theirs, strict=True))
+    leaves = any(end >= size for end, size in zip(ends, sizes, strict=True))
+    uneven = any(n > 1 and stride % of_view for (n, _), stride in zip(steps[:-1], mapped, strict=False))
+    if leaves or uneven or offset % of_view or (of_view > 1 and mapped[-1] != 1):
+        return None, 0
+    return tuple([stride // of_view for stride in mapped[:-1]]), offset // of_view
 
 
 def _maybe_remove_batch_dim(

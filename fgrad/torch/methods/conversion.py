@@ -355,3 +355,10 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """This tensor on a GPU."""
     return to(self, "cuda" if device is None else device, memory_format=memory_format)
+
+
+@method
+@as_method(METHOD_IN_PYTHON)
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What ``load_state_dict`` swaps this parameter or buffer with, under ``set_swap_module_params_on_conversion``."""
+    return other.detach() if assign else self.copy_(other).detach()

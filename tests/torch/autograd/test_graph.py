@@ -1,8 +1,11 @@
 """What programs read of the graph and of the engine's state, beside real torch."""
 
+import contextlib
 import copy
 import gc
+import io
 import pickle
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -239,6 +242,48 @@ def _words(torch: Any) -> list[Any]:
     return [*seen, x.grad, outcome(lambda: Wrong.apply(x).sum().backward()).text]
 
 
+def _nested_hooks(torch):
+    """Blocks of one object inside of each other, and one that is entered in backward and not left."""
+    packed = []
+
+    def count(around, inside):
+        packed.clear()
+        with around:
+            x.sin()
+            with inside:
+                x.sin()
+            x.sin()
+        x.sin()
+        return len(packed)
+
+    x = torch.ones(2, requires_grad=True)
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t)
+    cpu = torch.autograd.graph.save_on_cpu()
+
+    def enter(t):
+        hooks.__enter__()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, enter):
+        out = x.sin().sum()
+    out.backward()
+    return count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
+
+
+def _warnings_as_errors(torch):
+    """The warning of anomaly mode does not take the place of the error."""
+    with warnings.catch_warnings(), torch.autograd.detect_anomaly():
+        warnings.simplefilter("error")
+        a = torch.ones(2, requires_grad=True) + 1
+        out = a**2
+        a += 1
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            try:
+                out.sum().backward()
+            except RuntimeError as error:
+                return str(error)[:60], "UserWarning: Error detected in PowBackward0" in printed.getvalue()
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "words on a context": _words,
     "counts of a block": _mutations,
@@ -275,6 +320,8 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "a weak reference": _weak,
     "a node pickled": lambda torch: pickle.dumps(torch.ones(2, requires_grad=True).sum().grad_fn),
     "a node copied": lambda torch: copy.deepcopy(torch.ones(2, requires_grad=True).sum().grad_fn),
+    "nested hooks": _nested_hooks,
+    "warnings as errors": _warnings_as_errors,
     "shapes of a root": lambda torch: torch.autograd._calculate_shape(torch.ones(2), torch.ones(3, 2), True),
 }
 

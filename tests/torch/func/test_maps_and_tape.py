@@ -53,6 +53,12 @@ ALIASES: dict[str, Any] = {
     "a view": (lambda t, a: a[1:, ::2].t(), 0, 0),
     "a view, in another place": (lambda t, a: a.unfold(0, 2, 1)[1], 0, 1),
     "a view of the last axis": (lambda t, a: a[1], 2, 1),
+    "a view, unevenly spaced": (lambda t, a: a[1:, ::2].t(), 1, 0),
+    "a diagonal": (lambda t, a: a[:, :3].diagonal(), 1, 1),
+    "windows": (lambda t, a: a[1].unfold(0, 2, 1), 1, 0),
+    "no elements": (lambda t, a: a[5:], 1, 0),
+    "as complex": (lambda t, a: t.view_as_complex(a.reshape(a.shape[0], -1, 2)), 0, 0),
+    "axes of a nested map": (lambda t, a: t.vmap(lambda row: row[1:], in_dims=1)(a), 1, 0),
     "detached": (lambda t, a: a.detach(), 0, 0),
     "twice": (lambda t, a: (a, a[1]), 0, 0),
     "nested": (lambda t, a: t.vmap(lambda row: row)(a), 0, 0),
@@ -71,7 +77,38 @@ def aliasing(t: Any, name: str, tracked: bool) -> Any:
     return same, x.detach(), x._version, x.requires_grad, result
 
 
+def written_tangents(t: Any, x: Any) -> Any:
+    """A write to a dual tensor writes the tangent that it was given, here a batch, and counts there."""
+
+    def pushed(x: Any, tangent: Any, y: Any) -> Any:
+        _, pushed = t.func.jvp(lambda a, b: a.copy_(b), (x, y), (tangent, y * 2))
+        return pushed + tangent, pushed
+
+    tangents = x + 1
+    result = t.vmap(pushed)(x.clone(), tangents, x)
+    return result, tangents, tangents._version
+
+
+def running_statistics(t: Any, x: Any) -> Any:
+    """The running statistics of each model of an ensemble are written, which counts nowhere."""
+    mean, var = t.zeros(2, 3), t.ones(2, 3)
+    result = t.vmap(lambda m, v: (t.nn.functional.batch_norm(x, m, v, training=True), m))(mean, var)
+    return result, mean, var, mean._version, result[1] is mean
+
+
+def shared(t: Any, x: Any) -> Any:
+    """What all examples share comes out as a view that repeats it."""
+    w = t.arange(3.0)
+    found = t.vmap(lambda a: (w, w[1:], t.zeros(2)))(x)
+    w += 1
+    return found, [each.stride() for each in found], found[1]._base is w
+
+
 CASES = [
+    Case("shared", shared, (BATCH,)),
+    Case("drawn", lambda t, w: t.vmap(lambda a: w.normal_(), randomness="different")(t.ones(2)), (BATCH,)),
+    Case("written tangents", written_tangents, (BATCH,)),
+    Case("running statistics", running_statistics, (BATCH,)),
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
     *[
         Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))

@@ -57,3 +57,37 @@ def test_modules_swap_their_parameters():
             torch.__future__.set_swap_module_params_on_conversion(False)
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_loading_swaps_what_the_class_makes_of_a_tensor(assign):
+    def run(torch):
+        class Doubling(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if func is torch.Tensor.module_load:
+                    return (args[1] * 2).detach()
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            layer, source = torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2)
+            layer.bias = torch.nn.Parameter(Doubling(torch.zeros(2)), requires_grad=False)
+            with torch.no_grad():
+                source.weight.fill_(3)
+                source.bias.fill_(4)
+            weight, mean = layer.weight, layer.running_mean
+            keys = layer.load_state_dict(source.state_dict(), assign=assign)
+            same = layer.weight is weight, layer.running_mean is mean
+            refused = torch.nn.Linear(1, 1, bias=False)
+            refused.weight.module_load = lambda other, assign: other
+            with pytest.raises(RuntimeError, match="While swapping the parameter") as caught:
+                refused.load_state_dict(torch.nn.Linear(1, 1, bias=False).state_dict())
+            return (
+                keys, same, weight.tolist(), layer.bias.tolist(), layer.bias.requires_grad, type(mean).__name__,
+                str(caught.value).splitlines()[:2],
+            )  # fmt: skip
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+
+    assert run(ours) == run(theirs)

@@ -9,10 +9,12 @@ from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.__future__ import get_swap_module_params_on_conversion
 from fgrad.torch.nn.modules.conversion import Conversion
 from fgrad.torch.nn.modules.hooks import WithModule, add
 from fgrad.torch.nn.modules.registration import buffers_of, parameters_of
 from fgrad.torch.nn.parameter import Parameter, is_lazy
+from fgrad.torch.utils.swapping import swap_tensors
 
 _EXTRA_STATE = "_extra_state"
 
@@ -29,6 +31,49 @@ class _IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys!r}, unexpected_keys={self.unexpected_keys!r})"
 
     __str__ = __repr__
+
+
+def _load(
+    module: Any,
+    local: Any,
+    prefix: str,
+    metadata: Any,
+    assign: bool,
+    keys: _IncompatibleKeys,
+    errors: list[str],
+) -> None:
+    """Load a module and those inside of it."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(local, prefix, local_metadata, True, *keys, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            inner = f"{prefix}{name}."
+            chosen = {key: value for key, value in local.items() if key.startswith(inner)}
+            _load(child, chosen, inner, metadata, assign, keys, errors)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, keys) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
+
+
+def _swap(tensor: Any, loaded: Any, assign: bool) -> None:
+    """Swap a parameter or buffer with what its class makes of the loaded tensor."""
+    new = tensor.module_load(loaded, assign=assign)
+    if new is tensor or new is loaded:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in "
+            "module_load"
+        )
+    if isinstance(tensor, Parameter):
+        if isinstance(new, Parameter):
+            new.requires_grad_(tensor.requires_grad)
+        else:
+            new = Parameter(new, requires_grad=tensor.requires_grad)
+    swap_tensors(tensor, new)
 
 
 class State(Conversion):
@@ -130,32 +175,14 @@ class State(Conversion):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        missing: list[str] = []
-        unexpected: list[str] = []
+        keys = _IncompatibleKeys([], [])
+        missing, unexpected = keys
         errors: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
         copied: Any = OrderedDict(state_dict)
         if metadata is not None:
             copied._metadata = metadata
-
-        def load(module: Any, local: Any, prefix: str = "") -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    inner = f"{prefix}{name}."
-                    load(child, {key: value for key, value in local.items() if key.startswith(inner)}, inner)
-            keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, copied)
+        _load(self, copied, "", metadata, assign, keys, errors)
         if strict and unexpected:
             errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
         if strict and missing:
@@ -163,7 +190,7 @@ class State(Conversion):
         if errors:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
-        return _IncompatibleKeys(missing, unexpected)
+        return keys
 
     def _load_from_state_dict(
         self,
@@ -225,8 +252,12 @@ class State(Conversion):
                 "model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary "
                 "to their corresponding key in the module instead of copying them in place?)",
             )
+        swap = get_swap_module_params_on_conversion()
         try:
             with no_grad():
+                if swap:
+                    _swap(tensor, loaded, assign)
+                    return None
                 if not assign:
                     tensor.copy_(loaded)
                     return None
@@ -238,7 +269,8 @@ class State(Conversion):
                 setattr(self, name, loaded)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and '
+                f'While {"swapping" if swap else "copying"} the parameter named "{key}", '
+                f"whose dimensions in the model are {tensor.size()} and "
                 f"whose dimensions in the checkpoint are {loaded.size()}, an exception occurred : {error.args}."
             )
         return None

@@ -21,7 +21,7 @@ from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.overlap import OVERLAP
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.transforms.levels import drawn, drawn_for, is_mapped
+from fgrad.mutable.transforms.levels import drawn, drawn_for, is_mapped, outgrows
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.dtypes import get_default_dtype
@@ -356,11 +356,19 @@ def _write(
     )
 
 
+_SHARED = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+    "If this is necessary for your usage, please file an issue with functorch."
+)
+
+
 def _written(tensor: Tensor, operation: Operation, draw: Callable[[], Any], *operands: Tensor) -> Tensor:
     """Write to a tensor what is drawn after the checks, and return it."""
     tracked = modes.grad and any(is_tracked(x) for x in (tensor, *operands))
     check_inplace(tensor, tracked)
     value = draw()
+    if modes.maps and outgrows(tensor, value):
+        raise RuntimeError(_SHARED)
     if tracked or modes.dual_level >= 0:
         return apply_inplace(operation, (tensor, new_tensor(value, tensor._type), *operands))
     write(tensor, value, operation.name, None)
