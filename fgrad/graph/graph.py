@@ -103,7 +103,7 @@ class Node:
         )
 
     def __hash__(self) -> int:
-        return hash((self.op.name, self.inputs))
+        return hash((self.op.key_hash, self.inputs))
 
 
 @frozen(eq=False)

@@ -80,6 +80,7 @@ class Op:
         "foreign",
         "params",
         "key",
+        "key_hash",
         "in_types",
         "out_types",
         "effects",
@@ -107,6 +108,8 @@ class Op:
         )
         self.params: dict[str, Any] = params
         self.key: tuple[Any, ...] = key
+        #: graphs ask for it often, and it goes through all parameters
+        self.key_hash: int = hash(key)
         self.in_types: tuple[ShapedArray, ...] = in_types
         self.out_types: tuple[ShapedArray, ...] = out_types
         self.effects: bool = effects
