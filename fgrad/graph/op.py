@@ -22,6 +22,7 @@ import jax.custom_batching
 import numpy as np
 from jax.sharding import AbstractMesh
 
+from fgrad.graph.held import Holding, held
 from fgrad.jaxcore import (
     Primitive,
     ShapedArray,
@@ -85,6 +86,7 @@ class Op:
         "out_types",
         "effects",
         "mesh",
+        "held",
         "derived",
         "__weakref__",
     )
@@ -115,6 +117,8 @@ class Op:
         self.effects: bool = effects
         #: that of its operands; if they have none, the one in whose context it was recorded
         self.mesh: AbstractMesh | None = mesh
+        #: the bytes of the arrays that it keeps alive: NOTE [Rules that hold arrays]
+        self.held: int = held(key) if isinstance(primitive, Region) else 0
         #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
@@ -255,6 +259,10 @@ class Kept:
     def __init__(self, value: Any):
         self.value: Any = value
 
+    @property
+    def held(self) -> int:
+        return held(self.value)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kept) and other.value is self.value
 
@@ -264,6 +272,7 @@ class Kept:
 
 _table: OrderedDict[tuple[Any, ...], Op] = OrderedDict()
 _lock = threading.Lock()
+_holding: Holding[tuple[Any, ...]] = Holding(lambda entry: _table.pop(entry, None))
 
 
 def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
@@ -353,6 +362,7 @@ def enter(
         if len(_table) >= OP_LIMIT:
             for _ in range(OP_LIMIT // 8):
                 _table.popitem(last=False)
+        _holding.enter(entry or key, op.held)
         return _table.setdefault(entry or key, op)
 
 
@@ -363,3 +373,4 @@ def table_size() -> int:
 def clear_table() -> None:
     with _lock:
         _table.clear()
+        _holding.clear()
