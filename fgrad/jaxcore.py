@@ -457,6 +457,11 @@ def wrapped_function(thunk: Any) -> Any:
     return None
 
 
+def is_unhashable(value: Any) -> bool:
+    """Whether this is JAX's wrapper of a static argument (its ``val``), a new one at each call."""
+    return type(value).__name__ == "Unhashable" and type(value).__module__.startswith("jax.")
+
+
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
     """``(num_consts, num_carry)`` of a scan equation; JAX 0.12 has a tree (``ft_in``) instead of two ints."""
     if "num_consts" in params:

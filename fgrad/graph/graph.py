@@ -14,6 +14,7 @@ import numpy as np
 from attrs import frozen
 
 from fgrad.graph.checked import Checked
+from fgrad.graph.held import held
 from fgrad.graph.op import Op, Region, intern
 from fgrad.graph.port import NONFINITE
 from fgrad.graph.source import Source, standing_at
@@ -103,7 +104,7 @@ class Node:
         )
 
     def __hash__(self) -> int:
-        return hash((self.op.name, self.inputs))
+        return hash((self.op.key_hash, self.inputs))
 
 
 @frozen(eq=False)
@@ -140,6 +141,11 @@ class Graph:
     def effects(self) -> bool:
         """Whether any node must run for its effect (a debug print, a callback)."""
         return any(node.op.effects for node in self.nodes)
+
+    @cached_property
+    def held(self) -> int:
+        """The bytes of its constants and of what its operations keep alive: NOTE [Rules that hold arrays]."""
+        return held([const.value for const in self.consts]) + sum([node.op.held for node in self.nodes])
 
     @cached_property
     def has_regions(self) -> bool:

@@ -22,6 +22,7 @@ import jax.custom_batching
 import numpy as np
 from jax.sharding import AbstractMesh
 
+from fgrad.graph.held import Holding, held
 from fgrad.jaxcore import (
     Primitive,
     ShapedArray,
@@ -80,10 +81,12 @@ class Op:
         "foreign",
         "params",
         "key",
+        "key_hash",
         "in_types",
         "out_types",
         "effects",
         "mesh",
+        "held",
         "derived",
         "__weakref__",
     )
@@ -107,11 +110,15 @@ class Op:
         )
         self.params: dict[str, Any] = params
         self.key: tuple[Any, ...] = key
+        #: graphs ask for it often, and it goes through all parameters
+        self.key_hash: int = hash(key)
         self.in_types: tuple[ShapedArray, ...] = in_types
         self.out_types: tuple[ShapedArray, ...] = out_types
         self.effects: bool = effects
         #: that of its operands; if they have none, the one in whose context it was recorded
         self.mesh: AbstractMesh | None = mesh
+        #: the bytes of the arrays that it keeps alive: NOTE [Rules that hold arrays]
+        self.held: int = held(key) if isinstance(primitive, Region) else 0
         #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
@@ -252,6 +259,10 @@ class Kept:
     def __init__(self, value: Any):
         self.value: Any = value
 
+    @property
+    def held(self) -> int:
+        return held(self.value)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kept) and other.value is self.value
 
@@ -261,6 +272,7 @@ class Kept:
 
 _table: OrderedDict[tuple[Any, ...], Op] = OrderedDict()
 _lock = threading.Lock()
+_holding: Holding[tuple[Any, ...]] = Holding(lambda entry: _table.pop(entry, None))
 
 
 def intern(primitive: Any, params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
@@ -350,6 +362,7 @@ def enter(
         if len(_table) >= OP_LIMIT:
             for _ in range(OP_LIMIT // 8):
                 _table.popitem(last=False)
+        _holding.enter(entry or key, op.held)
         return _table.setdefault(entry or key, op)
 
 
@@ -360,3 +373,4 @@ def table_size() -> int:
 def clear_table() -> None:
     with _lock:
         _table.clear()
+        _holding.clear()

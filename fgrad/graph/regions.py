@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad import errors
 from fgrad.graph.graph import Graph, applied, evaluate
+from fgrad.graph.held import held
 from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
 from fgrad.jaxcore import ShapedArray, axis_sizes, bind_remat, current_trace, set_trace
@@ -214,6 +215,10 @@ class Deferred:
     def of(self, live: tuple[bool, ...]) -> Any:
         """The same for a pattern of live inputs and outputs, which only matters for rules with symbolic zeros."""
         return self()
+
+    @property
+    def held(self) -> int:
+        return held(self.key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deferred) and other.key == self.key

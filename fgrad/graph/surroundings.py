@@ -38,6 +38,25 @@ def surroundings(function: Callable[..., Any]) -> tuple[Hashable, ...]:
     return tuple([part for value in values for part in _of_value(value, names, _DEPTH)])
 
 
+def of_argument(value: Any) -> Hashable:
+    """The key of a static argument: its value, and what its functions read from outside.
+
+    An object's methods may read anything, so the key of an object is like no other.
+    """
+    if type(value) in (tuple, list):
+        return (type(value), *map(of_argument, value))
+    if type(value) is dict:
+        return (dict, *[(of_argument(name), of_argument(x)) for name, x in value.items()])
+    if isinstance(value, functools.partial):
+        return (functools.partial, *map(of_argument, (value.func, value.args, value.keywords)))
+    if value is None or isinstance(value, _PLAIN) or (isinstance(value, np.ndarray) and value.dtype != object):
+        return freeze(value)
+    if isinstance(value, jax.Array) or (callable(value) and _is_of_library(getattr(value, "__module__", None))):
+        return Kept(value)
+    function = getattr(value, "__wrapped__", value)  # that of jax.jit
+    return (Kept(value), surroundings(function)) if isinstance(function, types.FunctionType) else Kept(object())
+
+
 def _reach(value: Any, functions: dict[types.FunctionType, list[Any]], depth: int) -> None:
     """Find the functions that a call may run, and what each has from outside."""
     if isinstance(value, types.MethodType):

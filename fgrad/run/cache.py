@@ -3,6 +3,8 @@
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+from fgrad.graph.held import Holding
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -25,29 +27,37 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         self._sizes: dict[Key, int] = {}
         self._total = 0
         self._lock = Lock()
+        self._holding: Holding[Key] = Holding(self._drop)
         _caches.append(self)
 
-    def enter(self, key: Key, value: Value, nodes: int = 0) -> Value:
-        """Keep ``value``, a graph of this many nodes; or return the value that another thread entered first."""
+    def enter(self, key: Key, value: Value, nodes: int = 0, held: int = 0) -> Value:
+        """Keep ``value``, a graph of this many nodes; or return the value that another thread entered first.
+
+        ``held`` is how many bytes of arrays the entry keeps alive: NOTE [Rules that hold arrays].
+        """
         size = max(ENTRY, nodes)
         with self._lock:
             if key not in self._sizes:
                 self._sizes[key] = size  # before the value, so that every entry has a size even if a signal arrives
                 self._total += size
+                self._holding.enter(key, held)
             kept = self.setdefault(key, value)
             self._shrink()  # this is a call: see NOTE [Signals]
             return kept
 
     def _shrink(self) -> None:
         while self._total > self.limit * ENTRY and len(self) > 1:
-            oldest = next(iter(self))
-            del self[oldest]
-            self._total -= self._sizes.pop(oldest)
+            self._drop(next(iter(self)))
+
+    def _drop(self, key: Key) -> None:
+        self.pop(key, None)
+        self._total -= self._sizes.pop(key, 0)
 
     def clear(self) -> None:
         with self._lock:
             super().clear()
             self._sizes.clear()
+            self._holding.clear()
             self._total = 0
 
 

@@ -31,3 +31,9 @@ def test_a_product_whose_type_is_asked_for_is_another_operation():
         for dtype in (np.float64, None):
             graph = fgrad.make_graph(lambda x, dtype=dtype: lax.dot(x, x, preferred_element_type=dtype))(x)
             assert graph(x).dtype == (dtype or np.float32)
+
+
+def test_graphs_with_other_parameters_have_other_hashes():
+    """Else every look-up among the graphs of a loop compares with all of them."""
+    graphs = [fgrad.make_graph(lambda x, i=i: x[i : i + 1])(jnp.ones(8)).core for i in range(8)]
+    assert len({hash(graph) for graph in graphs}) == len(graphs)

@@ -89,3 +89,54 @@ def test_rule_is_recorded_once_if_nothing_changes():
     for _ in range(3):
         fgrad.grad(f)(1.0)
     assert next(ticks) == 1
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def times(self, x):
+        return self.factor * x
+
+
+def statics():
+    """A static argument, the number that a rule makes of it, and what changes that number; an array is immutable."""
+    items, entries, array, scaled = [1.0], {"a": 1.0}, np.ones(()), Scaled(1.0)
+    yield "list", items, lambda s: s[0], functools.partial(items.__setitem__, 0)
+    yield "dict", entries, lambda s: s["a"], functools.partial(entries.__setitem__, "a")
+    yield "numpy", array, lambda s: s + 0, functools.partial(array.__setitem__, ())
+    yield "function", lambda: items[0], lambda s: s(), functools.partial(items.__setitem__, 0)
+    yield "partial", functools.partial(lambda m: m[0], items), lambda s: s(), functools.partial(items.__setitem__, 0)
+    yield "jit", jax.jit(lambda: items[0]), lambda s: s.__wrapped__(), functools.partial(items.__setitem__, 0)
+    yield "object", scaled, lambda s: s.times(1.0), functools.partial(setattr, scaled, "factor")
+    yield "method", scaled.times, lambda s: s(1.0), functools.partial(setattr, scaled, "factor")
+
+
+def with_static(make, kind, number):
+    if kind == "custom_jvp":
+        f = make.custom_jvp(lambda x, s: jnp.sin(x), nondiff_argnums=(1,))
+        f.defjvp(lambda s, primals, tangents: (jnp.sin(primals[0]), number(s) * tangents[0]))
+    else:
+        f = make.custom_vjp(lambda x, s: jnp.sin(x), nondiff_argnums=(1,))
+        f.defvjp(lambda x, s: (jnp.sin(x), x), lambda s, x, ct: (number(s) * ct,))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("make", [jax, fgrad])
+@pytest.mark.parametrize("name, static, number, change", [*statics()], ids=[name for name, *_ in statics()])
+def test_rule_sees_what_changes_in_a_static_argument(name, static, number, change, make, kind):
+    f = with_static(make, kind, number)
+    for value in (2.0, 3.0, 2.0):
+        change(value)
+        assert fgrad.grad(lambda x: f(x, static))(1.0) == float(number(static))
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("static", [2.0, (1, "a"), {"a": [None]}, jnp.sin, np.ones(2)], ids=lambda s: type(s).__name__)
+def test_rule_is_recorded_once_for_equal_static_arguments(static, kind):
+    ticks = itertools.count()
+    f = with_static(jax, kind, lambda s: 2.0 + 0 * next(ticks))
+    for _ in range(3):
+        fgrad.grad(lambda x: f(x, static))(1.0)
+    assert next(ticks) == 1
