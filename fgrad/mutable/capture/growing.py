@@ -8,13 +8,17 @@ with it.  If not, the list is no guard, and what was appended is an effect: each
 it finds there.
 """
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from fgrad.mutable.capture.caches import CachedFunction, CachedResults
 from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import as_dict
-from fgrad.mutable.capture.snapshot import CHILDREN, Snapshot
+from fgrad.mutable.capture.snapshot import CHILDREN, HOLDERS, Snapshot
 
 
 class Growing:
@@ -87,8 +91,24 @@ def grown_lists(snapshot: Snapshot) -> Iterator[Holding]:
         is_longer = type(container) is deque or len(container) > len(before)  # a deque may be full
         if can_grow(container) and is_longer and id(container) not in snapshot.argument_containers:
             holdings = holders_of(container, snapshot)
-            if len(holdings) == 1:
+            if len(holdings) == 1 and not is_hidden(container, snapshot):
                 yield holdings[0]
+
+
+def is_hidden(value: Any, snapshot: Snapshot) -> bool:
+    """Whether a snapshot has an object where no other can be put in its place: in a tuple, a default, a method."""
+    holders = [x for _, x in snapshot.objects.values()] + [x for *_, x in snapshot.variables.values()]
+    return any(x is value for holder in holders for x in _fixed_in(holder))
+
+
+def _fixed_in(holder: Any) -> Iterable[Any]:
+    if isinstance(holder, tuple):
+        return holder
+    if isinstance(holder, HOLDERS):
+        return gc.get_referents(holder)
+    if isinstance(holder, CachedFunction):
+        return CachedResults(holder).values()
+    return holder.flat if isinstance(holder, np.ndarray) and holder.dtype == object else ()
 
 
 def holders_of(value: Any, snapshot: Snapshot) -> list[Holding]:

@@ -20,7 +20,17 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.mutable.capture.arrays import Bytes, Elements
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Variable, as_dict, entries_of, identity_of, namespace_of
+from fgrad.mutable.capture.scopes import (
+    MISSING,
+    Entries,
+    Items,
+    Parts,
+    Variable,
+    as_dict,
+    entries_of,
+    identity_of,
+    namespace_of,
+)
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.number_program import same_number
@@ -51,7 +61,7 @@ class Holding:
             if namespace_of(holder) is self.container:
                 return location.attribute(self.key)
             if id(holder) == owner:
-                is_item = isinstance(self.container, dict | Items)
+                is_item = isinstance(self.container, dict | Items | Entries)
                 return location.item(self.key) if is_item else location.attribute(self.key)
         return Location(str(self.key), (self.key,))
 
@@ -101,7 +111,7 @@ def settle(snapshot: Snapshot) -> None:
                 container[settled(key)] = value
         if isinstance(container, Elements | Bytes):
             continue
-        entries: Any = Items(container) if isinstance(container, list | deque) else container
+        entries: Any = Items(container) if isinstance(container, list | deque) else as_dict(container) or container
         for key, value in [*entries.items()]:
             if settled(value) is not value:
                 entries[key] = settled(value)

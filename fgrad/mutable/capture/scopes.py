@@ -1,12 +1,15 @@
 """Namespaces that are not dicts, adapted to dicts: slots, lists, closures, functions, classes."""
 
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextvars import Context, ContextVar
+from functools import cache
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from attrs import frozen
+
+from fgrad.mutable.capture.libraries import is_own
 
 #: the value of an unbound name
 MISSING: Any = object()
@@ -86,6 +89,41 @@ class Items:
         self.owner[position] = value
 
 
+@frozen(eq=False)
+class Entries:
+    """The entries of a dict whose class overrides a dict's methods, without these."""
+
+    owner: dict[Any, Any]
+    #: the class whose methods are called
+    kind: type[dict[Any, Any]]
+
+    def items(self) -> Any:
+        return self.kind.items(self.owner)
+
+    def __len__(self) -> int:
+        return dict.__len__(self.owner)
+
+    def get(self, key: Any, default: Any) -> Any:
+        return dict.get(self.owner, key, default)
+
+    def __contains__(self, key: Any) -> bool:
+        return dict.__contains__(self.owner, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.kind.__setitem__(self.owner, key, value)
+
+    def pop(self, key: Any, default: None) -> None:
+        if key in self:
+            self.kind.__delitem__(self.owner, key)
+
+    def clear(self) -> None:
+        self.kind.clear(self.owner)
+
+    def update(self, values: dict[Any, Any]) -> None:
+        for key, value in values.items():
+            self[key] = value
+
+
 def identity_of(container: Any) -> int:
     """The id of a container, or of the owner of what is adapted to one."""
     return id(container if isinstance(container, dict | list | set | deque) else container.owner)
@@ -103,7 +141,20 @@ def as_dict(container: Any) -> Any:
     """A container whose entries can be set, as a dict; None for another one."""
     if type(container) is list:
         return Items(container)
+    if isinstance(container, dict) and _overrides(type(container)):
+        return Entries(container, OrderedDict if isinstance(container, OrderedDict) else dict)
     return container if isinstance(container, dict | Slots) else None
+
+
+@cache
+def _overrides(cls: type) -> bool:
+    """Whether the user's code, or a library's, overrides a method of a dict."""
+    bases = [base for base in cls.__mro__ if not is_own(base.__module__) and base not in _DICTS]
+    return any(name in vars(base) for base in bases for name in _METHODS)
+
+
+_DICTS = (*defaultdict.__mro__, OrderedDict, Counter)
+_METHODS = ("items", "__len__", "get", "__contains__", "__setitem__", "__delitem__", "pop", "clear", "update")
 
 
 def entries_of(contents: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:

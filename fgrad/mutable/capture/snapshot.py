@@ -24,11 +24,20 @@ import threading
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from operator import attrgetter, methodcaller
-from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -52,6 +61,7 @@ from fgrad.mutable.capture.scopes import (
     Parts,
     Slots,
     Variable,
+    as_dict,
     identity_of,
     namespace_of,
 )
@@ -83,6 +93,11 @@ class Location:
         return Location(f"{self.path}[{key_text}]", (*self.keys, key))
 
 
+#: C's objects that hold others: bound methods (``kept.append``), views of dicts, and the like
+HOLDERS: tuple[type, ...] = (
+    *(BuiltinMethodType, MethodWrapperType, super, slice),
+    *[type(getattr(kind(), view)()) for kind in (dict, OrderedDict) for view in ("keys", "values", "items")],
+)
 #: contents that are neither attributes nor entries
 Hidden = CachedResults | Elements | Bytes
 Children = Callable[["Snapshot", Any, Location], Iterable[tuple[Location, Any]]]
@@ -249,6 +264,10 @@ class Snapshot:
         if isinstance(value, MethodType):
             self.note_variables(value)
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
+        if isinstance(value, HOLDERS):
+            return [(location, x) for x in gc.get_referents(value) if not isinstance(x, type | ModuleType)]
+        if isinstance(value, memoryview):
+            return [(location, value.obj)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
         if isinstance(value, BaseException):
@@ -388,8 +407,9 @@ class Snapshot:
                 container.clear()
                 container.extend(before)
             else:
-                container.clear()
-                container.update(before)
+                entries = container if isinstance(container, set) else as_dict(container)
+                entries.clear()
+                entries.update(before)
         changes.attributes = changes.fields = object()
 
 
@@ -402,7 +422,7 @@ def _copied(container: Any) -> Any:
     if isinstance(container, Hidden):
         return container.copy()
     if isinstance(container, dict | Slots):
-        return dict(container.items())
+        return dict(as_dict(container).items())
     return set(container) if isinstance(container, set) else list(container)
 
 
@@ -410,13 +430,13 @@ def is_unchanged(container: Any, before: Any) -> bool:
     """Whether a container still holds the same objects, in the same order."""
     if isinstance(container, Hidden):
         return container.is_unchanged(before)
-    if len(container) != len(before):
-        return False
     if isinstance(container, set):
         return container == before
     if isinstance(container, dict | Slots):
-        old = list(before.items())
-        return all(k is a and v is b for (k, v), (a, b) in zip(container.items(), old, strict=True))
+        new, old = list(as_dict(container).items()), list(before.items())
+        return len(new) == len(old) and all(k is a and v is b for (k, v), (a, b) in zip(new, old, strict=True))
+    if len(container) != len(before):
+        return False
     return all(a is b for a, b in zip(container, before, strict=True))
 
 
@@ -432,7 +452,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             if name != "__class__":
-                roots.append((Location(name, (name,)), cell.cell_contents))
+                roots += _of_variable(function, Location(name, (name,)), cell.cell_contents)
         except ValueError:  # not bound yet
             continue
     if not _has_foreign_globals(function):
@@ -448,6 +468,18 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
     if function.__kwdefaults__:  # a dict that can be changed
         roots.append((Location("__kwdefaults__", ("__kwdefaults__",)), function.__kwdefaults__))
     return [*roots, *_wrapped(function)]
+
+
+def _of_variable(function: FunctionType, location: Location, value: Any) -> list[tuple[Location, Any]]:
+    """What a function reaches through a variable of its closure."""
+    if function.__code__ is _DECORATED and isinstance(value, _GENERATED):  # each call makes another generator
+        return [(location.attribute(name), getattr(value, name)) for name in ("func", "args", "kwds")]
+    return [(location, value)]
+
+
+#: the code of a function that a context manager decorates, and the context managers made of generators
+_DECORATED = ContextDecorator()(lambda: None).__code__
+_GENERATED = type(contextmanager(iter)(()))
 
 
 def _has_foreign_globals(function: FunctionType) -> bool:

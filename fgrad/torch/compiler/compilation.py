@@ -1,6 +1,5 @@
 """``torch.compile``: calls of a function of tensors as compiled programs, with everything as it would be uncompiled."""
 
-import copy
 import functools
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -84,9 +83,9 @@ class Compiled:
     turns: Turns = field(factory=Turns)
     warned: bool = False
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
-        """The copy has no programs, since they are bound to the objects that they were recorded with."""
-        return Compiled(copy.deepcopy(self.function, memo), self.fullgraph)
+    def __reduce__(self) -> Any:
+        """A copy has no programs, since they are bound to the objects that they were recorded with."""
+        return Compiled, (self.function, self.fullgraph)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         is_inside = getattr(_running, "inside", False)

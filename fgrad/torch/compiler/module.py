@@ -1,9 +1,9 @@
 """What ``torch.compile`` returns for a module: a module whose call is compiled."""
 
 from collections.abc import Callable
-from types import MethodType
 from typing import Any
 
+from fgrad.torch.compiler.originals import original_of
 from fgrad.torch.nn.modules import module as modules
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.modules.registration import attributes_of
@@ -21,10 +21,25 @@ class OptimizedModule(Module):
         super().__init__()
         self._orig_mod = module
         attributes_of(self)["_compiled_call"] = compiled
-        self.training = module.training
+        del attributes_of(self)["training"]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return attributes_of(self)["_compiled_call"](*args, **kwargs)
+
+    @property
+    def training(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The module's."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._orig_mod.training = mode
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -37,10 +52,19 @@ class OptimizedModule(Module):
         else:
             setattr(self._orig_mod, name, value)
 
+    def __delattr__(self, name: str) -> None:
+        if name in attributes_of(self):
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
+
 
 def compile_in_place(module: Module, compile: Callable[[Any], Any]) -> None:
     """Compile a module's own calls, as ``Module.compile`` does."""
-    module.__dict__["forward"] = compile(MethodType(type(module).forward, module))
+    forward = original_of(module.forward)
+    compiled = compile(forward)
+    if compiled is not forward:
+        module.__dict__.update(forward=compiled, _compiled_call_impl=compiled)
 
 
 def enter(compile: Callable[..., Any]) -> None:

@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from fgrad.errors import CaptureError
 from fgrad.graph.graph import Graph as FlatGraph
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
-from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of
+from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of, is_hidden
 from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle, settled
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
@@ -133,7 +133,8 @@ def _with_growing_lists(
 
 
 def _is_only_holder(holding: Holding, snapshot: Snapshot) -> bool:
-    return [x.place for x in holders_of(holding.read(), snapshot)] == [holding.place]
+    found = holding.read()
+    return [x.place for x in holders_of(found, snapshot)] == [holding.place] and not is_hidden(found, snapshot)
 
 
 def _recorded(

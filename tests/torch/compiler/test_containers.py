@@ -185,3 +185,40 @@ def test_an_argument_may_have_every_attribute():
     compiled = torch.compile(lambda x, settings: x * settings.scale * settings.missing)
     for scale in (1, 1, 2, 2):
         assert compiled(torch.ones(2), Answering(scale)).tolist() == [3 * scale] * 2
+
+
+def by_text(base):
+    """A class of dicts that spells its keys as text, and refuses most of a dict's methods."""
+
+    class ByText(base):
+        def __setitem__(self, key, value):
+            super().__setitem__(str(key), value)
+
+        def get(self, key):
+            return self[str(key)]
+
+        def update(self, *args):
+            raise NotImplementedError
+
+        items = update
+
+    return ByText
+
+
+@pytest.mark.parametrize("base", [dict, OrderedDict])
+def test_a_dict_whose_class_overrides_a_dicts_methods_is_a_dict(base):
+    kept = by_text(base)()
+    kept["sum"], kept["calls"], kept[1] = torch.zeros(2), 0, 1.0
+
+    def f(x):
+        kept["sum"] = kept["sum"] + x
+        kept["calls"] = kept["calls"] + 1
+        return x * kept.get(1)
+
+    compiled = torch.compile(f)
+    results = [compiled(torch.ones(2)).tolist() for _ in range(5)]
+    kept[1] = 2.0
+    assert [*results, compiled(torch.ones(2)).tolist()] == [[1, 1]] * 5 + [[2, 2]]
+    assert [*base.items(kept)][1:] == [("calls", 6), ("1", 2.0)] and kept["sum"].tolist() == [6, 6]
+    torch.capture(f)(torch.ones(2))
+    assert [*base.keys(kept)] == ["sum", "calls", "1"] and kept["calls"] == 6

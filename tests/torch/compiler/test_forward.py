@@ -1,6 +1,9 @@
 """``torch.compile`` of modules and losses: a forward program, one node, a backward program."""
 
+import copy
 import gc
+import io
+import pickle
 import weakref
 
 import pytest
@@ -188,6 +191,13 @@ def test_a_tensor_that_is_left_in_a_container_has_a_gradient_too(keep):
     assert any(program.refused is None for each in step._compiled.programs.values() for program in each)
 
 
+def saved_and_loaded(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
 def test_backward_twice_and_of_a_gradient_are_errors():
     w = torch.tensor([2.0], requires_grad=True)
     compiled = torch.compile(lambda: (w * w).sum())
@@ -226,6 +236,50 @@ def test_a_module_compiles_itself():
         for a, b in zip(gradients(model), gradients(twin), strict=True):
             close(a, b, exact=False)
     assert list(model.state_dict()) == list(twin.state_dict())
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), saved_and_loaded])
+@pytest.mark.parametrize("makes", [torch.nn.Linear, torch.nn.LSTM])
+def test_a_copy_of_a_module_that_compiles_itself_computes_with_its_own_parameters(copied, makes):
+    model, x = makes(3, 3), torch.ones(2, 3)
+    model.compile()
+    model(x)
+    copy_of_it = copied(model)
+    for p in copy_of_it.parameters():
+        torch.nn.init.zeros_(p)
+    results = [result[0] if isinstance(result, tuple) else result for result in (copy_of_it(x), model(x))]
+    assert [bool(result.any()) for result in results] == [False, True]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_a_compiled_module_is_compiled(copied):
+    compiled, x = torch.compile(torch.nn.Linear(3, 3)), torch.ones(2, 3)
+    compiled(x)
+    copy_of_it = copied(compiled)
+    for p in copy_of_it.parameters():
+        torch.nn.init.zeros_(p)
+    result = copy_of_it(x)
+    assert not result.any() and compiled(x).any() and result.grad_fn.name() == "CompiledFunctionBackward"
+
+
+def test_a_forward_of_the_module_itself_is_compiled_and_copied():
+    model = torch.nn.Linear(2, 2)
+    model.forward = lambda x: x * 7
+    model.compile()
+    assert [each(torch.ones(1)).item() for each in (model, copy.deepcopy(model))] == [7, 7]
+
+
+def test_attributes_of_a_compiled_module_are_those_of_the_module():
+    model = torch.nn.Sequential(torch.nn.Dropout())
+    compiled = torch.compile(model)
+    model.eval()
+    assert not compiled.training and len(compiled) == 1
+    compiled.training = True
+    assert model.training
+    compiled.note = 1
+    del compiled.note
+    assert not hasattr(model, "note")
+    assert torch.compile(torch.nn.ReLU())  # true, as every module without a length
 
 
 def test_an_optimisers_step_alone():

@@ -1,5 +1,6 @@
 """Lists to which a compiled step only appends: NOTE [Growing lists]."""
 
+import functools
 from collections import deque
 
 import pytest
@@ -180,3 +181,35 @@ def test_a_list_that_is_extended_by_itself():
         step(torch.ones(2))
         lengths.append(len(losses))
     assert lengths == [2, 4, 8, 16]
+
+
+#: what else may hold a list, as a function that appends to it
+HOLDERS = {
+    "a tuple": lambda losses: (lambda kept: lambda x: kept[0].append(x))((losses,)),
+    "a default": lambda losses: lambda x, kept=losses: kept.append(x),
+    "a partial": lambda losses: functools.partial(list.append, losses),
+    "a method": lambda losses: losses.append,
+    "a cache": lambda losses: (lambda kept: lambda x: kept().append(x))(cached(lambda: losses)),
+}
+
+
+def cached(function):
+    function = functools.cache(function)
+    function()
+    return function
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_list_that_something_else_holds_is_as_uncompiled(holder, is_named):
+    losses = []
+    append = HOLDERS[holder](losses)
+
+    def noted(x):
+        append(1.0)
+        return x * len(losses)
+
+    compiled = torch.compile(noted if is_named else lambda x: (append(1.0), x * 2)[1])
+    for count in range(1, 7):
+        result = compiled(torch.ones(1))
+        assert (len(losses), result.item()) == (count, count if is_named else 2)

@@ -1217,6 +1217,37 @@ def a_copy_of_a_module(compile):
     return f(ones())
 
 
+class Kept(dict):
+    """A dict whose base's methods are called."""
+
+
+def scenario_of_a_held_dict(name, make):
+    def a_change_of_a_held_dict(compile):
+        kept = Kept(scale=2)
+        f = compile(make(kept))
+        thrice(f, ones())
+        kept["scale"] = 3
+        return f(ones())
+
+    SCENARIOS.append(pytest.param(a_change_of_a_held_dict, id=f"a_dict_behind_{name}"))
+
+
+scenario_of_a_held_dict("a_method", lambda kept: (lambda get: lambda x: x * get("scale"))(kept.get))
+scenario_of_a_held_dict("an_operator", lambda kept: (lambda get: lambda x: x * get("scale"))(kept.__getitem__))
+scenario_of_a_held_dict("a_view", lambda kept: (lambda values: lambda x: x * sum(values))(kept.values()))
+scenario_of_a_held_dict("a_super", lambda kept: (lambda base: lambda x: x * base.get("scale"))(super(Kept, kept)))
+
+
+@scenario
+def bytes_behind_a_view(compile):
+    kept = bytearray([2])
+    view = memoryview(kept)
+    f = compile(lambda x: x * view[0])
+    thrice(f, ones())
+    kept[0] = 3
+    return f(ones())
+
+
 def shown(found):
     if isinstance(found, list | tuple):
         return [shown(x) for x in found]

@@ -1,5 +1,6 @@
 """Random numbers of Python and NumPy, and iterators, are taken at each compiled call as uncompiled."""
 
+import contextlib
 import itertools
 import random
 from functools import partial
@@ -27,6 +28,7 @@ def advancing(iterator):
 FUNCTIONS = {
     "a branch": lambda: lambda x: x * 2 if random.random() < 0.5 else x * 3,
     "a shuffle": lambda: lambda x: x * random.sample([1.0, 2.0], 2)[0],
+    "a counter's method": lambda: (lambda tick: lambda x: x * tick())(itertools.count().__next__),
     "NumPy's stream": lambda: lambda x: x * float(np.random.choice([1.0, 2.0])),
     "a stream of Python": own(random.Random, lambda r: r.choice([1, 2])),
     "a generator of NumPy": own(np.random.default_rng, lambda r: r.integers(2)),
@@ -76,3 +78,27 @@ def test_a_function_under_a_mode_reaches_no_iterator():
     compiled = torch.compile(lambda x: doubled(x) + 1)
     assert compiled(torch.ones(())).item() == 3
     assert [program.refused for programs in compiled._compiled.programs.values() for program in programs] == [None]
+
+
+def test_a_function_that_a_generator_decorates_reaches_no_iterator():
+    @contextlib.contextmanager
+    def counted(times):
+        times.append(len(times))
+        yield
+
+    times = []
+
+    @counted(times)
+    def twice(x):
+        return x * 2
+
+    compiled = torch.compile(lambda x: twice(x) + len(times))
+    assert [compiled(torch.ones(1)).item() for _ in range(5)] == [3, 4, 5, 6, 7]
+
+    @contextlib.contextmanager
+    def without_gradients():
+        with torch.no_grad():
+            yield
+
+    compiled = torch.compile(without_gradients()(lambda x: x * 2))
+    assert compiled(torch.ones(1)).item() == 2 and torch.compiler.explain(compiled)(torch.ones(1)).graph_count == 1

@@ -4,6 +4,7 @@ import inspect
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, NoReturn
 
 from fgrad.mutable.ports import AT_OUTERMOST
@@ -142,6 +143,16 @@ class Registry(_Attributes):
             namespace[table] = fresh()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes; as in PyTorch, a copy of a module that ``Module.compile`` has compiled is not compiled."""
+        state = attributes_of(self).copy()
+        compiled = state.pop("_compiled_call_impl", None)
+        if compiled is not None and state.get("forward") is compiled:
+            state["forward"] = compiled._torchdynamo_orig_callable
+            if state["forward"] == MethodType(type(self).forward, self):  # type: ignore[attr-defined]
+                del state["forward"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         namespace = attributes_of(self)

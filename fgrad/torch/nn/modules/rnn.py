@@ -106,7 +106,7 @@ class RNNBase(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes as PyTorch's layer has them, so that it can read a saved one."""
-        return {**self.__dict__, **{name: getattr(self, name) for name in _COMPUTED}}
+        return {**super().__getstate__(), **{name: getattr(self, name) for name in _COMPUTED}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({name: value for name, value in state.items() if name not in _COMPUTED})
