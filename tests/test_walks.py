@@ -50,8 +50,8 @@ WRITE = (
 @pytest.mark.parametrize(
     ("program", "first", "warm"),
     [
-        pytest.param(GRAD, (1195, 29), (65, 11), id="grad"),
-        pytest.param(BACKWARD, (1965, 53), (142, 25), id="backward"),
+        pytest.param(GRAD, (1195, 31), (65, 11), id="grad"),
+        pytest.param(BACKWARD, (1965, 54), (142, 25), id="backward"),
         pytest.param(WRITE, (5900, 69), (256, 31), id="write into a view"),
     ],
 )
