@@ -269,6 +269,12 @@ def test_a_forward_of_the_module_itself_is_compiled_and_copied():
     assert [each(torch.ones(1)).item() for each in (model, copy.deepcopy(model))] == [7, 7]
 
 
+def test_a_linear_layer_adds_its_bias_in_place_as_uncompiled():
+    layer, x = torch.nn.Linear(2, 3), torch.randn(2, 3, 4)[:, :, 1:3]
+    compiled = torch.compile(layer)
+    assert [compiled(x)._version for _ in range(3)] == [layer(x)._version] * 3 == [1] * 3
+
+
 def test_attributes_of_a_compiled_module_are_those_of_the_module():
     model = torch.nn.Sequential(torch.nn.Dropout())
     compiled = torch.compile(model)

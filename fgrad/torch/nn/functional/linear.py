@@ -44,7 +44,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     if has_own_strides(input) and not input.is_contiguous():
         product = ops.matmul(input, weight.t())
         # a bias that is mapped or has a tangent is not added in place
-        return ops.add(product, bias) if modes.level or modes.duals else product.add_(bias)
+        return ops.add(product, bias) if modes.maps or modes.duals else product.add_(bias)
     flat = ops.addmm(bias, input.reshape(math.prod(shape[:-1]), shape[-1]), weight.t())
     return flat.view(*shape[:-1], flat._type.shape[1])
 
