@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import fgrad.torch as ours
 from tests.torch.both import Case, agree
 
 pytestmark = pytest.mark.fast
@@ -65,3 +67,19 @@ def test_a_number_too_large_for_half_precision_is_written_as_infinity(index: Any
 
     for number, dtype in ((-1e9, "float16"), (1e39, "bfloat16"), (1e39, "float32")):
         agree(Case(f"{number} in {dtype}", lambda torch: run(torch, number, dtype)), theirs)
+
+
+def test_a_view_of_another_dtype_that_is_transposed_in_place_is_written():
+    """The gradient is that of a transposed view; PyTorch's own tests note that its gradient is not."""
+
+    def gradient(torch: Any, transpose: str) -> Any:
+        leaf = torch.ones(3, 3, dtype=torch.complex64, requires_grad=True)
+        view = getattr(torch.view_as_real(leaf.clone()), transpose)(0, 1)
+        view += 1
+        view.backward(torch.arange(18.0).view(3, 3, 2))
+        return leaf.grad.numpy()
+
+    expected = gradient(theirs, "transpose")
+    np.testing.assert_array_equal(gradient(ours, "transpose"), expected)
+    np.testing.assert_array_equal(gradient(ours, "transpose_"), expected)
+    np.testing.assert_array_equal(gradient(theirs, "transpose_"), expected.T)
