@@ -156,7 +156,8 @@ def run_backward(
         if not task.dependencies.get(node):
             push(ready, node)
     before = running.tasks
-    grad_mode, differentiated, saved_hooks = modes.grad, modes.differentiated, modes.saved_hooks
+    grad_mode, differentiated = modes.grad, modes.differentiated
+    saved_hooks, open_blocks = modes.saved_hooks, modes.unusual
     try:
         running.tasks = (*before, task)
         task.modes.update(grad=create_graph, differentiated=True)
@@ -164,7 +165,7 @@ def run_backward(
     finally:
         running.tasks = before  # before the first call here, after which a signal may be raised
         # a hook may have entered or left a block of hooks on saved tensors
-        task.modes.update(grad=grad_mode, differentiated=differentiated, saved_hooks=saved_hooks)
+        task.modes.update(grad=grad_mode, differentiated=differentiated, saved_hooks=saved_hooks, unusual=open_blocks)
         for node in task.released_at_end:
             node._release(task.source)
     if fusible is not None:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes, unusual
+from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.context.warning import first_time, warn
 from fgrad.mutable.tensor.exported import Shared, window
 from fgrad.mutable.tensor.origin import Read, left
@@ -26,7 +27,7 @@ from fgrad.torch.methods.to_arguments import to_arguments
 from fgrad.torch.ops.creation.copying import converted, format_strides, suggested_format
 from fgrad.torch.ops.creation.data import from_numpy
 from fgrad.torch.ops.creation.moving import moved
-from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, as_method
+from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch, as_method
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.printing import tensor_text
 from fgrad.torch.printing.levels import text as text_within
@@ -358,7 +359,7 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 
 @method
-@as_method(METHOD_IN_PYTHON)
+@as_method(Dispatch(Rule.WRITTEN))
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What ``load_state_dict`` swaps this parameter or buffer with, under ``set_swap_module_params_on_conversion``."""
     return other.detach() if assign else self.copy_(other).detach()
