@@ -42,6 +42,11 @@ def _settle_all() -> None:
     while held:
         recorder = held.pop()
         numbers = [x.number for x in tracers if x._trace is recorder]
-        # the other two references: this function's, and that of the call
-        if sys.getrefcount(recorder) == len(numbers) + 2:
+        if sys.getrefcount(recorder) == len(numbers) + _references_of_a_variable():
             recorder.settle(numbers)
+
+
+def _references_of_a_variable() -> int:
+    """How many references Python counts to what one variable holds; it depends on the version."""
+    alone = object()
+    return sys.getrefcount(alone)
