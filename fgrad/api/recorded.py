@@ -53,7 +53,7 @@ class Recorded:
         key = (kind, self.outputs, recorder.key(), self.lines if with_lines else None)
         program = _programs.get(key)
         if program is None:
-            program = _programs.enter(key, make(self.graph()), len(recorder.ops), recorder.held())
+            program = _programs.enter(key, make(self.graph()), len(recorder.ops))
         return program
 
 

@@ -6,7 +6,6 @@ in each step.  What was made of it is kept in tables, and with it the arrays tha
 keeps only the newest of such entries, by the bytes that they hold; others are dropped as their table says.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -21,12 +20,16 @@ BYTES, ENTRIES, LITTLE = 1 << 27, 64, 1 << 14
 
 def held(key: Any) -> int:
     """About how many bytes of arrays a key keeps alive."""
-    if isinstance(key, tuple | list):
-        return sum(map(held, key))
-    if isinstance(key, jax.Array | np.ndarray):
-        return key.size * key.dtype.itemsize
-    own = getattr(key, "held", 0)
-    return own if type(own) is int else 0  # a user's object may have an attribute of that name
+    total, parts = 0, [key]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tuple | list):
+            parts += part
+        elif isinstance(part, jax.Array | np.ndarray):
+            total += part.size * part.dtype.itemsize
+        elif type(own := getattr(part, "held", 0)) is int:  # a user's object may have an attribute of that name
+            total += own
+    return total
 
 
 class Holding(Generic[Key]):
@@ -34,18 +37,22 @@ class Holding(Generic[Key]):
 
     def __init__(self, drop: Callable[[Key], object]):
         self.drop = drop
-        self._entries: deque[tuple[Key, int]] = deque()
+        self._entries: dict[Key, int] = {}
         self._total = 0
 
     def enter(self, key: Key, size: int) -> None:
-        if size < LITTLE:
+        if size < LITTLE or key in self._entries:
             return
-        self._entries.append((key, size))
+        self._entries[key] = size
         self._total += size
         while self._total > BYTES and len(self._entries) > ENTRIES:
-            oldest, size = self._entries.popleft()
-            self._total -= size
+            oldest = next(iter(self._entries))
+            self.forget(oldest)
             self.drop(oldest)
+
+    def forget(self, key: Key) -> None:
+        """An entry has left the table; it would live on here."""
+        self._total -= self._entries.pop(key, 0)
 
     def clear(self) -> None:
         self._entries.clear()

@@ -361,8 +361,9 @@ def enter(
     with _lock:
         if len(_table) >= OP_LIMIT:
             for _ in range(OP_LIMIT // 8):
-                _table.popitem(last=False)
-        _holding.enter(entry or key, op.held)
+                _holding.forget(_table.popitem(last=False)[0])
+        if op.held:
+            _holding.enter(entry or key, op.held)
         return _table.setdefault(entry or key, op)
 
 

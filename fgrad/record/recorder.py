@@ -22,7 +22,6 @@ from attrs import frozen
 
 from fgrad import errors
 from fgrad.graph.graph import Builder, Graph, applied
-from fgrad.graph.held import held
 from fgrad.graph.op import Kept, Op, intern
 from fgrad.graph.references import THREADED, accesses_reference
 from fgrad.graph.regions import Deferred, DeferredByZeros, PythonCall, opaque
@@ -109,9 +108,9 @@ def _accesses_references(key: Hashable, rule: Deferred, live: tuple[bool, ...] |
         try:
             recorded = rule() if live is None else rule.of(live)
         except Exception:  # it is raised again where the rule is needed
-            return _rule_accesses.enter(key, False, held=held(key))
+            return _rule_accesses.enter(key, False)
         graph = recorded if isinstance(recorded, Graph) else recorded.forward
-        accesses = _rule_accesses.enter(key, any(map(accesses_reference, graph.nodes)), held=held(key))
+        accesses = _rule_accesses.enter(key, any(map(accesses_reference, graph.nodes)))
     return accesses
 
 
@@ -167,12 +166,12 @@ class _RuleOnValues:
             if not _needs_numbers.get(self.key):
                 try:
                     on_types = staged() if live is None else staged.of(tuple(live))
-                    _needs_numbers.enter(self.key, False, held=held(self.key))
+                    _needs_numbers.enter(self.key, False)
                     return on_types
                 except Exception as error:
                     if not for_want_of_numbers(error):
                         raise
-                    _needs_numbers.enter(self.key, True, held=held(self.key))
+                    _needs_numbers.enter(self.key, True)
             return self.make(*self.graph(rule, live), live)
 
         dense = Deferred(Kept(self.values), lambda: make(None))
@@ -405,7 +404,7 @@ class Recorder(Recording):
             if self.within is _IN_BODY:
                 return staged  # a rule inside a function with a rule of its own is rarely used
             if not by_zeros:
-                needs_numbers = _needs_numbers.enter(key, _fails_on_types(staged), held=held(key))
+                needs_numbers = _needs_numbers.enter(key, _fails_on_types(staged))
         if not needs_numbers and (others or not by_zeros) and self._uses_references(key, staged, args):
             return self.rule_run_now(key, function, args, others, make, by_zeros)
         if needs_numbers is False or not self._knows_numbers():

@@ -295,10 +295,6 @@ class Recording(TakesGraphs):
         """Equal for recordings of the same program."""
         return tuple(self.ops), tuple(self.args)
 
-    def held(self) -> int:
-        """The bytes of the arrays that its operations keep alive: NOTE [Rules that hold arrays]."""
-        return sum([op.held for op in self.ops])
-
     def lines(self) -> tuple[Any, ...]:
         """Equal for recordings from the same source lines."""
         return tuple(self.codes), tuple(self.offsets)

@@ -3,7 +3,7 @@
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from fgrad.graph.held import Holding
+from fgrad.graph.held import Holding, held
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -30,17 +30,15 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
         self._holding: Holding[Key] = Holding(self._drop)
         _caches.append(self)
 
-    def enter(self, key: Key, value: Value, nodes: int = 0, held: int = 0) -> Value:
-        """Keep ``value``, a graph of this many nodes; or return the value that another thread entered first.
-
-        ``held`` is how many bytes of arrays the entry keeps alive: NOTE [Rules that hold arrays].
-        """
+    def enter(self, key: Key, value: Value, nodes: int = 0) -> Value:
+        """Keep ``value``, a graph of this many nodes; or return the value that another thread entered first."""
         size = max(ENTRY, nodes)
         with self._lock:
             if key not in self._sizes:
                 self._sizes[key] = size  # before the value, so that every entry has a size even if a signal arrives
                 self._total += size
-                self._holding.enter(key, held)
+                if bytes_held := held(key):  # most keys hold none
+                    self._holding.enter(key, bytes_held)
             kept = self.setdefault(key, value)
             self._shrink()  # this is a call: see NOTE [Signals]
             return kept
@@ -52,6 +50,7 @@ class Cache(dict[Key, Value], Generic[Key, Value]):
     def _drop(self, key: Key) -> None:
         self.pop(key, None)
         self._total -= self._sizes.pop(key, 0)
+        self._holding.forget(key)
 
     def clear(self) -> None:
         with self._lock:

@@ -363,7 +363,7 @@ def executable(graph: Graph) -> Executable:
     if checks_each_primitive():
         return Executable(graph, calls)
     known = _executables.get(graph)
-    return _executables.enter(graph, Executable(graph, calls), len(graph.nodes), graph.held) if known is None else known
+    return _executables.enter(graph, Executable(graph, calls), len(graph.nodes)) if known is None else known
 
 
 @frozen(eq=False)

@@ -1,13 +1,17 @@
 """What the tables keep alive of arrays that rules read from outside."""
 
 import gc
+import weakref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import fgrad
 from fgrad.graph import held
+from fgrad.graph.op import Kept
+from fgrad.run.cache import Cache
 
 SIZE = held.LITTLE
 
@@ -22,6 +26,17 @@ def test_the_oldest_entries_are_dropped():
     for key in list(table):
         holding.enter(key, held.BYTES)
     assert list(table) == list(range(3, held.ENTRIES + 3))
+
+
+def test_what_a_table_has_dropped_is_not_held_on():
+    table = Cache(1)
+    array = np.ones(SIZE)
+    gone = weakref.ref(array)
+    for key in (("rule", Kept(array)), "other"):
+        table.enter(key, None)
+    del array, key
+    assert list(table) == ["other"]
+    assert gone() is None
 
 
 @pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])

@@ -28,7 +28,7 @@ from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
-#: the most programs of a function; one that needs more runs in pieces, which need no guards
+#: the most programs of a function at a time; one that needs more runs in pieces, which need no guards
 LIMIT = 8
 #: a program that has been called so often has been worth its compilation, and gives its place to another
 WORTHWHILE = 100
