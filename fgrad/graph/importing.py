@@ -32,7 +32,7 @@ from fgrad.graph.regions import (
 )
 from fgrad.graph.remat_policies import as_record
 from fgrad.graph.source import from_traceback
-from fgrad.graph.surroundings import of_argument, surroundings
+from fgrad.graph.surroundings import of_transformation, surroundings
 from fgrad.jaxcore import (
     ShapedArray,
     Tracer,
@@ -40,7 +40,6 @@ from fgrad.jaxcore import (
     for_want_of_numbers,
     is_effectful,
     is_literal,
-    is_unhashable,
     mesh_around,
     name_of,
     scan_counts,
@@ -278,20 +277,13 @@ def rule_key(fun: Any, types: Sequence[ShapedArray]) -> Hashable:
     arguments are new at each call, so they do not count.  JAX's 64-bit flag does: it changes the types inside the rule.
     """
     statics = [
-        _argument_key(x)
+        of_transformation(x)
         for _, xs in fun.transforms
         for x in xs
         if not (callable(x) and str(getattr(x, "__module__", "")).startswith("jax."))
     ]
     read = surroundings(fun.f)
     return (freeze(fun.f), read, *statics, *types, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
-
-
-def _argument_key(value: Any) -> Hashable:
-    """The key of an argument of a transformation of JAX's, which are often tuples of the user's static arguments."""
-    if type(value) is tuple:
-        return ("tuple", *map(_argument_key, value))
-    return of_argument(value.val) if is_unhashable(value) else freeze(value)
 
 
 def thunk_key(thunk: Any, types: Sequence[ShapedArray]) -> Hashable:

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from fgrad.graph.op import Kept, freeze
+from fgrad.jaxcore import is_unhashable
 
 _PLAIN = (int, float, complex, str, bytes, bool, np.generic, np.dtype)
 #: packages whose functions and objects read nothing that changes
@@ -36,6 +37,13 @@ def surroundings(function: Callable[..., Any]) -> tuple[Hashable, ...]:
     if not isinstance(function, types.FunctionType):
         values.append(function)
     return tuple([part for value in values for part in _of_value(value, names, _DEPTH)])
+
+
+def of_transformation(value: Any) -> Hashable:
+    """The key of an argument of a transformation of JAX's, which are often tuples of the user's static arguments."""
+    if type(value) is tuple:
+        return ("tuple", *map(of_transformation, value))
+    return of_argument(value.val) if is_unhashable(value) else freeze(value)
 
 
 def of_argument(value: Any) -> Hashable:
