@@ -24,7 +24,7 @@ from fgrad.mutable.operation.traits import GRADIENTS, Computing, Gradients
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import type_of
-from fgrad.mutable.values.evaluation import constant
+from fgrad.mutable.values.evaluation import constant, is_abstract
 from fgrad.seam import Const, Graph, Op
 
 #: elementwise primitives, whose results have their operands' memory layout
@@ -79,8 +79,8 @@ def _columns(types: Sequence[Any], shape: Ints) -> Ints:
 
 
 def tensor_of(value: Any) -> Tensor:
-    """A constant as a tensor."""
-    array = constant(value)
+    """A constant, or a number that is an input of a captured program, as a tensor."""
+    array = value if is_abstract(value) else constant(value)
     tensor = new_tensor(array, type_of(array))
     tensor._wrapped_number = not array.ndim
     return tensor

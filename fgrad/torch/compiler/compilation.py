@@ -12,6 +12,7 @@ from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
 from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot, is_plain_class
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
@@ -191,10 +192,21 @@ class Compiled:
         return self._run(program.first_call(tensors, inputs), args, kwargs)
 
     def _run(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if call.program.backward is not None:
+            call.again = functools.partial(self._up_to_order, call.program, args, kwargs)
         try:
             return call()
         except Unexpected:
             return self.function(*args, **kwargs)
+
+    def _up_to_order(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any], order: int) -> Program:
+        """Record a call again, which is differentiated up to an order: outside of the backward that asks for it."""
+        before = {name: getattr(modes, name) for name in ("grad", "evaluating", "differentiated", "saved_hooks")}
+        try:
+            vars(modes).update(grad=True, evaluating=None, differentiated=False, saved_hooks=())
+            return self._record(args, kwargs, program.held, program.growing, order=order)[0]
+        finally:
+            vars(modes).update(before)
 
     def _made_room(self) -> bool:
         """Drop an old program, if it has been worth its compilation: a search may have trained with many models."""
@@ -245,15 +257,19 @@ class Compiled:
         held: Sequence[Holding],
         growing: Sequence[Holding],
         symbolic: Collection[Place] | None = None,
+        order: int = 1,
     ) -> tuple[Program, EagerCall | None]:
-        """Record a call, with symbolic numbers in some places among the arguments, or else in all that vary."""
+        """Record a call, with symbolic numbers in some places among the arguments, or else in all that vary.
+
+        One that is differentiated up to a higher order changes nothing.
+        """
         try:
             _running.inside = True
             if symbolic is None:
                 symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
             strict = self.fullgraph and not (symbolic or held or growing)
             program, done, capture = record(
-                self.function, args, kwargs, strict, symbolic=symbolic, held=held, growing=growing
+                self.function, args, kwargs, strict, order > 1, symbolic, held, growing, order
             )
         finally:
             _running.inside = False

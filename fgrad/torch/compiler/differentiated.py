@@ -1,4 +1,4 @@
-"""Compiled functions whose results can be differentiated: a forward program, one node, and a backward program.
+"""The gradients of a captured call, recorded by going on with the capture.
 
 NOTE [Forward and backward]
 If a result has a history, or a tensor that the function leaves in an attribute, the capture continues: the engine sends
@@ -14,47 +14,54 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from fgrad.graph.graph import Graph as FlatGraph
+from fgrad.errors import CaptureError
 from fgrad.mutable.backward.engine import run_backward
 from fgrad.mutable.capture.capture import Capture
-from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
-from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import TWICE, Edge, Node, copy_node
-from fgrad.mutable.tensor.saved import SavedTensor, save
+from fgrad.mutable.tensor.node import Edge, Node, copy_node
+from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import Tensor, accumulator, gradient_edge, is_tracked, new_tensor
-from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.write.copying import kept_strides
-from fgrad.seam import RawSource
+from fgrad.torch.autograd.delayed_errors import DelayedError
 from fgrad.torch.compiler.effects import NotReplayable
-from fgrad.torch.compiler.execution import Execution
-from fgrad.torch.compiler.placement import Placement
-
-DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
 
 
 @frozen(eq=False)
 class Derivative:
-    """The gradients of a captured call, as traced values.
+    """The gradients of one order of a captured call.
+
+    Those of a higher order are the gradients of ``results``, some gradients of the order before.
 
     Attributes:
-      results: the results, and what else outlives the call, that have a history, in order.
+      results: the tensors with a history whose gradients come in.
+      at: their indices among the gradients of the order before.
       cotangents: their traced gradients.
-      targets: the tensors from outside that get gradients.
-      gradients, strides: of the targets; None for row-major strides.
-      saved: the tensors from outside that the history has saved.
-      saved_memory: the storages and version counters of all tensors that it has saved.
+      targets: the tensors from outside, and cotangents of lower orders, that get gradients.
+      gradients: theirs; none if there is an error.
+      values, strides: of the gradients, traced; None for row-major strides.
+      reached: for each result of a higher order, the indices of the targets to which its history leads.
+      memory: the storages and version counters of all tensors that the history has saved.
+      error: what the engine has raised in place of the gradients of a higher order.
+      delayed: the message of an error on the way to other leaves, which a backward to all leaves raises.
     """
 
     results: list[Tensor]
-    cotangents: list[Any]
+    at: list[int]
+    cotangents: list[Tensor]
     targets: list[Tensor]
-    gradients: list[Any]
+    gradients: list[Tensor]
+    values: list[Any]
     strides: list[Ints | None]
-    saved: list[Tensor]
-    saved_memory: set[Any]
+    reached: list[frozenset[int]]
+    memory: dict[Any, None]
+    error: Exception | None
+    delayed: str | None
+
+    def saves(self, x: Tensor) -> bool:
+        """Whether the history has saved a tensor, or one that shares its elements."""
+        return (x._storage, x._counter) in self.memory
 
 
 @define(eq=False)
@@ -104,33 +111,80 @@ def _stand_in(node: Node, capture: Capture) -> Node:
     return copy
 
 
-def derivative_of(capture: Capture, results: Sequence[Tensor], cut: Cut) -> Derivative | None:
-    """The gradients of those tensors that have a live history, or None if none has.  This consumes the history."""
+def derivatives_of(capture: Capture, results: Sequence[Tensor], cut: Cut, order: int) -> list[Derivative]:
+    """The gradients of those tensors that have a live history, up to some order; this consumes the history.
+
+    There are fewer if the gradients of an order have no history.
+    """
     outside = set(cut.stand_ins.values())
     live = _live(capture, results, outside)
     if not live:
-        return None
+        return []
     for node in outside:
         node.next_edges = ()  # backward ends here
-    memory = _saved_memory([x._node for x in live], outside)  # type: ignore[misc]
-    external = {(x._storage, x._counter): x for x in reversed(capture.snapshot.tensors)}
     targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
-    edges: list[Edge | None] = [gradient_edge(x) for x in targets]
-    cotangents = [new_tensor(capture.tape.input(x._type.array, accelerator_of(x._value())), x._type) for x in live]
-    roots = [(gradient_edge(x), c) for x, c in zip(live, cotangents, strict=True)]
-    gradients = run_backward(roots, False, False, edges, False)  # type: ignore[arg-type]
+    found = [_derivative(capture, live, [], targets, outside, order > 1)]
+    while len(found) < order:
+        before = found[-1]
+        at = [i for i, x in enumerate(before.gradients) if is_tracked(x)]
+        if not at:
+            break
+        results, targets = [before.gradients[i] for i in at], [*before.targets, *before.cotangents]
+        found.append(_derivative(capture, results, at, targets, outside, len(found) + 1 < order))
     for x in live:
         x._node = None
-    pairs = [(x, g) for x, g in zip(targets, gradients, strict=True) if g is not None]
+    return found
+
+
+def _derivative(
+    capture: Capture, results: list[Tensor], at: list[int], targets: list[Tensor], outside: set[Node], again: bool
+) -> Derivative:
+    """The gradients of some tensors, with a history of their own if they are to be differentiated again."""
+    cotangents = [new_tensor(capture.tape.input(x._type.array, accelerator_of(x._value())), x._type) for x in results]
+    if again:
+        for x in cotangents:
+            x._node, x._output_nr = Node((), [x._type], None), 0
+            outside.add(x._node)
+    edges = [gradient_edge(x) for x in targets]
+    sources = [gradient_edge(x) for x in results]
+    memory = _saved_memory([node for node, _ in sources], outside)  # type: ignore[misc]
+    reached = [_reached(edge, edges, outside) for edge in sources] if at else []  # type: ignore[arg-type]
+    gradients: list[Tensor | None] = []
+    error = None
+    try:
+        gradients = run_backward([*zip(sources, cotangents, strict=True)], again, again, edges, False)  # type: ignore[arg-type]
+    except Exception as raised:
+        if not at or isinstance(raised, CaptureError | NotReplayable):
+            raise
+        error = raised.with_traceback(None)  # a traceback would keep the capture
+    have = [i for i, g in enumerate(gradients) if g is not None]
+    if error is not None:
+        have = sorted(set[int]().union(*reached))
+    made = [g for g in gradients if g is not None]
     return Derivative(
-        live,
-        [c._storage.array for c in cotangents],
-        [x for x, _ in pairs],
-        [g._value() for _, g in pairs],
-        [kept_strides(g) for _, g in pairs],
-        [external[x] for x in memory if x in external],
-        set(memory),
+        results,
+        at,
+        cotangents,
+        [targets[i] for i in have],
+        made,
+        [g._value() for g in made],
+        [kept_strides(g) for g in made],
+        [frozenset([have.index(i) for i in each if i in have]) for each in reached],
+        memory,
+        error,
+        _delayed([node for node, _ in sources], outside),  # type: ignore[misc]
     )
+
+
+def _delayed(nodes: Sequence[Node], outside: set[Node]) -> str | None:
+    """The message of an error in a history, if there is one."""
+    return next((node.message for node in _history(nodes, outside) if isinstance(node, DelayedError)), None)
+
+
+def _reached(source: Edge, targets: Sequence[Edge | None], outside: set[Node]) -> set[int]:
+    """The indices of the targets to which a history leads."""
+    passed = {source, *[edge for node in _history([source[0]], outside) for edge in node.next_edges]}
+    return {i for i, edge in enumerate(targets) if edge in passed}
 
 
 def check_leaves(capture: Capture, results: Sequence[Tensor], cut: Cut) -> None:
@@ -174,80 +228,3 @@ def _history(nodes: Sequence[Node], outside: set[Node]) -> Iterator[Node]:
             if edge is not None and edge[0] not in visited:
                 visited.add(edge[0])
                 stack.append(edge[0])
-
-
-@define(eq=False)
-class BackwardProgram:
-    """The second half of a captured call.
-
-    Attributes:
-      graph: from the residuals and the gradients of the results to the gradients of ``targets``.
-      results: the indices of the results among the new tensors.
-      types: of the results.
-      targets: the indices of the tensors that get gradients.
-      gradient_types, strides: of their gradients.
-      residuals: their indices among the outputs of the first half.
-      saved: the indices of the tensors from outside whose versions are checked.
-      saved_new: those of the new tensors.
-      placement: where it runs.
-    """
-
-    graph: FlatGraph
-    results: list[int]
-    types: list[TensorType]
-    targets: list[int]
-    gradient_types: list[TensorType]
-    strides: list[Ints | None]
-    residuals: list[int]
-    saved: list[int]
-    saved_new: list[int]
-    placement: Placement
-    execution: Execution = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.execution = Execution(self.graph, placement=self.placement)
-
-    def attach(
-        self, tensors: Sequence[Tensor], new_tensors: Sequence[Tensor], outs: Sequence[Any], source: RawSource | None
-    ) -> None:
-        """Give the results of a call a new node."""
-        edges = [gradient_edge(tensors[at]) for at in self.targets]
-        node = CompiledFunctionBackward(edges, self.types, source)
-        node.program = self
-        node.residuals = [outs[output] for output in self.residuals]
-        node.saved = [save(tensors[at], "input") for at in self.saved]
-        for number, index in enumerate(self.results):
-            new_tensors[index]._node, new_tensors[index]._output_nr = node, number
-        node.saved += [save(new_tensors[at], "result", output=True) for at in self.saved_new]
-
-
-class CompiledFunctionBackward(Node):
-    """The node of a compiled call."""
-
-    __slots__ = ("program", "saved", "residuals", "released")
-
-    program: BackwardProgram
-    residuals: list[Any]
-    saved: list[SavedTensor]
-
-    def __init__(self, edges: Sequence[Edge | None], types: Sequence[TensorType], source: RawSource | None):
-        super().__init__(edges, types, source)
-        self.released = False
-
-    def apply(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        if self.released:
-            raise RuntimeError(TWICE)
-        if modes.grad:
-            raise RuntimeError(DOUBLE)
-        program = self.program
-        for saved in self.saved:
-            saved.value(self)  # checks its version
-        cotangents = [(zeros(t) if g is None else g)._value() for g, t in zip(grads, program.types, strict=True)]
-        values = [*self.residuals, *cotangents]
-        outs = program.execution((), values)
-        return [new_tensor(*each) for each in zip(outs, program.gradient_types, program.strides, strict=True)]
-
-    def _release(self, source: RawSource | None = None) -> None:
-        for saved in self.saved:
-            saved.release()
-        self.residuals, self.released = [], True

@@ -10,10 +10,11 @@ the call runs uncompiled.  A program that overwrites arrays gives the old ones t
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.graph.graph import Graph as FlatGraph
@@ -23,8 +24,9 @@ from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.tensor.owned import Owner, Unexpected
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.number_program import NumberProgram
-from fgrad.torch.compiler.codegen import FastEffects, FastGuards, Read, reader
-from fgrad.torch.compiler.differentiated import BackwardProgram
+from fgrad.passes.simplify import simplify
+from fgrad.torch.compiler.backward_program import BackwardProgram, DifferentiatedCall, HigherOrder
+from fgrad.torch.compiler.codegen import FastEffects, FastGuards, NumberAt, NumberIn, Read, reader
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.guards import Guards
@@ -33,6 +35,11 @@ from fgrad.torch.compiler.requirements import Requirement
 from fgrad.torch.compiler.steady import Steady, can_be_steady, gradients_of
 from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.compiler.windows import Window
+
+CHANGED = (
+    "The gradients of a compiled call are to be differentiated, for which torch.compile records the function again. "
+    "That is not possible: {}. Way out: call the function uncompiled where its gradients are differentiated."
+)
 
 
 @define(eq=False)
@@ -223,6 +230,7 @@ class Program:
             return call.execute(None)
         generators = {id(s): s for draw in self.draws for s in draw.generators} | {id(s): s for s, _ in self.generators}
         before = [(source, source.saved()) for source in generators.values()]
+        call.states = before
         try:
             return call.execute({id(draw): draw.draw(()) for draw in self.draws})
         except BaseException:
@@ -251,32 +259,89 @@ class Program:
         if self.effects is not None:
             self.effects.external.release()
 
+    def drawn_again(self, values: Sequence[Any], states: Sequence[tuple[Any, Any]]) -> dict[int, Any]:
+        """The random numbers that are missing among what a call has read, by their indices.
+
+        Arguments:
+          states: of the generators, before the call.
+        """
+        missing = [i for i, value in enumerate(values) if value is None]
+        if not missing:
+            return {}
+        now = [(source, source.saved()) for source, _ in states]
+        try:
+            for source, state in states:
+                source.restore(state)
+            drawn = {id(draw): draw.draw(()) for draw in self.draws}
+        finally:
+            for source, state in now:
+                source.restore(state)
+        return {i: read(drawn) for i in missing if callable(read := self.reads[i])}
+
+    def higher_order(self, order: int, again: Callable[[int], "Program"]) -> HigherOrder | None:
+        """The gradients of an order, which are recorded if need be; None if those before have no history.
+
+        Arguments:
+          again: records the call again, up to an order.
+
+        Raises:
+          RuntimeError: the function does something else now, or cannot be captured up to this order.
+        """
+        backward = self.backward
+        assert backward is not None
+        if backward.order < order:
+            recorded = again(order)
+            if not self._has_same_call(recorded):
+                reason = recorded.refused or "called again it does something else than it did at the call"
+                raise RuntimeError(CHANGED.format(reason))
+            backward.higher, backward.order = [] if recorded.backward is None else recorded.backward.higher, order
+        return backward.higher[order - 2] if len(backward.higher) > order - 2 else None
+
+    def _has_same_call(self, other: "Program") -> bool:
+        """Whether another recording computes the same and has the same effects, apart from gradients."""
+        if self.effects is None or other.effects is None:
+            return False
+        kinds = (int, Window, NumberIn, NumberAt)
+        one, two = ([x if isinstance(x, kinds) else None for x in each.reads] for each in (self, other))
+        count = len(self.effects.outputs)
+        one_graph, two_graph = (
+            simplify(evolve(each.graph, outputs=each.graph.outputs[:count])) for each in (self, other)
+        )
+        return one == two and one_graph == two_graph and self._has_same_effects(other)
+
     def same_as(self, other: "Program") -> bool:
         """Whether another recording of the same call has the same graph and effects."""
         if self.refused is not None or other.refused is not None:
             return self.refused == other.refused
+        gradients = [each.backward and each.backward.gradients.graph for each in (self, other)]
+        return self.graph == other.graph and gradients[0] == gradients[1] and self._has_same_effects(other)
+
+    def _has_same_effects(self, other: "Program") -> bool:
         assert self.effects is not None and other.effects is not None
         return (
-            self.graph == other.graph
-            and self.effects.external.key() == other.effects.external.key()
+            self.effects.external.key() == other.effects.external.key()
             and self.effects.signature() == other.effects.signature()
             and self.windows == other.windows
             and self.expected == other.expected
             and (self.required and self.required.graph) == (other.required and other.required.graph)
             and self.numbers.signature() == other.numbers.signature()
-            and (self.backward and self.backward.graph) == (other.backward and other.backward.graph)
+            and (self.backward and self.backward.targets) == (other.backward and other.backward.targets)
         )
 
 
 class Call:
     """One call of a program, with its tensors."""
 
-    __slots__ = ("program", "tensors", "numbers")
+    __slots__ = ("program", "tensors", "numbers", "again", "states")
 
     def __init__(self, program: Program, tensors: Sequence[Tensor], numbers: Sequence[Any]):
         self.program = program
         self.tensors = tensors
         self.numbers = numbers
+        #: records it again, up to an order of gradients; set if its results may have a history
+        self.again: Callable[[int], Program] | None = None
+        #: of the generators, before it
+        self.states: Sequence[tuple[Any, Any]] = ()
 
     #: whether its effects have been applied, even if it raises an error
     is_applied: bool = False
@@ -295,8 +360,9 @@ class Call:
         assert program.execution is not None and program.fast_effects is not None  # else the program is none
         written, others = program.readers
         self._check(program.read_required)
+        inputs = others(self.tensors, drawn, self.numbers)
         try:
-            outs = program.execution(tuple(written(self.tensors, None, ())), others(self.tensors, drawn, self.numbers))
+            outs = program.execution(tuple(written(self.tensors, None, ())), inputs)
             usual = program.expected is None or bool(outs[program.expected])
         except Exception as error:
             if program.expected is None:
@@ -311,8 +377,18 @@ class Call:
             source.restore(np.ascontiguousarray(outs[output]))
         new_tensors, result = program.fast_effects(self.tensors, outs, numbers)
         if program.backward is not None:
-            program.backward.attach(self.tensors, new_tensors, outs, here(2))
+            call = self._differentiated(inputs, drawn)
+            program.backward.attach(self.tensors, new_tensors, outs, here(2), call)
         return result
+
+    def _differentiated(self, inputs: Sequence[Any], drawn: Any) -> DifferentiatedCall:
+        """What its node needs to know of it."""
+        program, again = self.program, self.again
+        assert again is not None
+        numbers = {id(x) for x in (drawn or {}).values()}
+        values = [None if id(x) in numbers else x for x in inputs]
+        missing = partial(program.drawn_again, values, self.states)
+        return DifferentiatedCall(values, missing, lambda order: program.higher_order(order, again))
 
 
 class SteadyCall(Call):

@@ -9,6 +9,7 @@ compares.  If the two differ, the new program is used, and a warning names the l
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,21 @@ from fgrad.mutable.capture.growing import can_grow, grown_lists, holders_of, is_
 from fgrad.mutable.capture.held_numbers import Holding, changed_numbers, held_in, settle, settled
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.capture.streams import is_iterator
-from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
+from fgrad.torch.compiler.backward_program import BackwardProgram, Gradients, HigherOrder
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
-from fgrad.torch.compiler.differentiated import BackwardProgram, Cut, Derivative, check_leaves, derivative_of
+from fgrad.torch.compiler.differentiated import Cut, Derivative, check_leaves, derivatives_of
 from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
-from fgrad.torch.compiler.placement import placement_of
+from fgrad.torch.compiler.placement import Placement, placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
@@ -61,6 +62,7 @@ def record(
     symbolic: Collection[Place] = (),
     held: Sequence[Holding] = (),
     growing: Sequence[Holding] = (),
+    order: int = 1,
 ) -> tuple[Program, EagerCall | None, Capture]:
     """Capture a call as a program.
 
@@ -73,6 +75,7 @@ def record(
       symbolic: the places of numbers among the arguments that are inputs.  Such a call does not continue in pieces.
       held: numbers outside of the arguments that are inputs, too.
       growing: lists outside of the arguments that only grow.  Nor does such a call continue in pieces.
+      order: up to which the results are differentiated.
 
     Raises:
       CaptureError: the function needs a number, and ``strict``.
@@ -93,7 +96,7 @@ def record(
             capture.hold(number)
         for holding in growing:
             capture.grow(holding)
-        program, result = _recorded(capture, function, args, kwargs, arguments, strict, switches)
+        program, result = _recorded(capture, function, args, kwargs, arguments, strict, switches, order)
         done = None
         if capture.pieces is not None:
             done = EagerCall(settled(result))
@@ -145,6 +148,7 @@ def _recorded(
     arguments: Sequence[Tensor],
     strict: bool,
     switches: Switches,
+    order: int,
 ) -> tuple[Program, Any]:
     """The program of a call, without its guards, and what the call returned; nothing is restored yet."""
     result: Any = None
@@ -169,11 +173,11 @@ def _recorded(
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
         values, draws = {x: x.value for x in _written_inputs(capture)}, len(capture.early_draws)
-        derivative = capture.call_traced(derivative_of, capture, outputs, cut)
+        derivatives = capture.call_traced(derivatives_of, capture, outputs, cut, order)
         cut.undo()
         _check_backward(step, values, draws)
-        capture.breakable = breakable and derivative is None
-        return _program(step, effects_of(step, arguments), derivative), result
+        capture.breakable = breakable and not derivatives
+        return _program(step, effects_of(step, arguments), derivatives), result
     except MemoryIsShown as reason:
         return Program(Guards(), str(reason), shows_memory=True), None
     except NotReplayable as reason:
@@ -201,13 +205,13 @@ def _may_be_of_symbols(error: Exception) -> bool:
     return isinstance(error, TypeError) or "Symbolic" in str(error)
 
 
-def _program(step: Step, effects: Effects, derivative: Derivative | None) -> Program:
+def _program(step: Step, effects: Effects, derivatives: Sequence[Derivative]) -> Program:
     """The program of a captured call."""
     # the outputs are listed before the graph is made
     required, flag = requirement_of(step.capture, effects.external)
     expected = None if flag is None else effects.output(flag._value())
     results = {number: effects.output(traced) for number, traced in step.capture.symbolic.results.items()}
-    graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivative)
+    graph, ins, windows, names, out_names, generators, backward, placement = _program_parts(step, effects, derivatives)
     items = {output: f"item[{i}]" for i, output in enumerate(results.values())}
     if expected is not None:
         items[expected] = "what is required holds"
@@ -270,20 +274,20 @@ def check_hooks(capture: Capture) -> None:
             raise NotReplayable(f"the module {location.path} has hooks")
 
 
-def _program_parts(step: Step, effects: Effects, derivative: Derivative | None) -> Any:
+def _program_parts(step: Step, effects: Effects, derivatives: Sequence[Derivative]) -> Any:
     """The graph of a call, its inputs and windows, all names, the advanced generators, and the backward."""
     tape = step.capture.tape
     generators = [(x.generator, effects.output(x.value)) for x in step.capture.generators.values() if x.is_written]
-    outputs = [*effects.outputs, *([] if derivative is None else derivative.gradients)]
+    outputs = [*effects.outputs, *[value for each in derivatives for value in each.values]]
     used = tape.used(outputs)
     ins = [x for x in step.inputs if x.input.number in used]
-    traced = [x.input for x in ins] + ([] if derivative is None else derivative.cotangents)
+    traced = [*[x.input for x in ins], *[x for each in derivatives for x in _arrays(each.cotangents)]]
     joint, windows, bases = _with_windows(simplify(tape.closed(traced, outputs)), ins, step.capture, effects.external)
     effects.external.index_all(bases)
     placement = placement_of(tape, [x.input for x in ins], effects.outputs)
     graph, backward = joint, None
-    if derivative is not None:
-        graph, backward = _forward_and_backward(joint, ins, effects, derivative, tape)
+    if derivatives:
+        graph, backward = _forward_and_backward(joint, ins, effects, derivatives, step.capture)
     names: dict[int, str] = {}
     for at, output in effects.writes:
         names[output] = f"{step.capture.snapshot.tensors[effects.external.tensors[at]].path} (written)"
@@ -320,36 +324,58 @@ def _with_windows(
 
 
 def _forward_and_backward(
-    joint: FlatGraph, ins: Sequence[Any], effects: Effects, derivative: Derivative, tape: Tape
-) -> Any:
+    joint: FlatGraph, ins: Sequence[Input], effects: Effects, derivatives: Sequence[Derivative], capture: Capture
+) -> tuple[FlatGraph, BackwardProgram]:
     """The forward graph and the backward program: see NOTE [Forward and backward]."""
-    count, known_count = len(ins), len(effects.outputs)
-    late = range(count, count + len(derivative.cotangents))
-    keep = [False] * known_count + [True] * len(derivative.gradients)
-    halves = partition(joint, late, keep)
-    external = effects.external
-    residuals = list(range(known_count, len(halves.known.outputs)))
-    saved = [external.index(x) for x in derivative.saved]
-    memory = derivative.saved_memory
-    saved_new = [i for i, x in enumerate(effects.new_tensors) if (x.like._storage, x.like._counter) in memory]
-    results = [effects.new_index(x) for x in derivative.results]
-    targets = [external.index(x) for x in derivative.targets]
-    types = [x._type for x in derivative.results]
-    target_types = [x._type for x in derivative.targets]
-    placement = placement_of(tape, derivative.cotangents, derivative.gradients)
+    first, external, tape = derivatives[0], effects.external, capture.tape
+    count, known = len(ins), len(effects.outputs)
+    end, last = count + len(first.cotangents), known + len(first.values)
+    both = joint if len(derivatives) == 1 else _part(joint, end, range(last))
+    halves = partition(both, range(count, end), [i >= known for i in range(last)])
+    residuals = list(range(known, len(halves.known.outputs)))
+    placement = placement_of(tape, _arrays(first.cotangents), first.values)
     placement = evolve(placement, inputs=tuple([len(residuals) + i for i in placement.inputs]))
+    gradients = _gradients(halves.unknown, first, placement)
+    higher: list[HigherOrder] = []
+    inputs = [*[x.input for x in ins], *_arrays(first.cotangents)]
+    for before, each in pairwise(derivatives):
+        inputs += _arrays(each.cotangents)
+        outs = range(last, last + len(each.values))
+        last = outs.stop
+        of_each = each.error or _gradients(
+            _part(joint, len(inputs), outs), each, placement_of(tape, inputs, each.values)
+        )
+        numbers = {x: i for i, x in enumerate((*before.targets, *before.cotangents))}
+        saved = [i for i, x in enumerate(before.cotangents) if each.saves(x)]
+        higher.append(HigherOrder(of_each, each.at, each.reached, [numbers[x] for x in each.targets], saved))
+    memory = {(x._storage, x._counter): x for x in reversed(capture.snapshot.tensors)}
     return halves.known, BackwardProgram(
-        halves.unknown,
-        results,
-        types,
-        targets,
-        target_types,
-        derivative.strides,
+        gradients,
+        [effects.new_index(x) for x in first.results],
+        [external.index(x) for x in first.targets],
         residuals,
-        saved,
-        saved_new,
-        placement,
+        [external.index(memory[x]) for x in first.memory if x in memory],
+        [i for i, x in enumerate(effects.new_tensors) if first.saves(x.like)],
+        higher,
+        len(derivatives),
     )
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
+    return [x._storage.array for x in tensors]
+
+
+def _part(graph: FlatGraph, inputs: int, outputs: range) -> FlatGraph:
+    """The part of a graph that computes some outputs from the first inputs."""
+    part = evolve(graph, outputs=graph.outputs[outputs.start : outputs.stop])
+    late = range(inputs, len(graph.in_types))
+    return simplify(partition(part, late, [False] * len(outputs)).known)
+
+
+def _gradients(graph: FlatGraph, of: Derivative, placement: Placement) -> Gradients:
+    """The program of the gradients of one order."""
+    incoming, types = ([x._type for x in tensors] for tensors in (of.results, of.targets))
+    return Gradients(graph, incoming, types, of.strides, placement, of.delayed)
 
 
 def _reader(x: Any, effects: Effects) -> int | NumberIn | NumberAt | Callable[[Any], Any]:
