@@ -30,6 +30,7 @@ from functools import partial
 from itertools import chain
 from operator import attrgetter, methodcaller
 from types import (
+    BuiltinFunctionType,
     BuiltinMethodType,
     CodeType,
     FunctionType,
@@ -65,6 +66,7 @@ from fgrad.mutable.capture.scopes import (
     identity_of,
     namespace_of,
 )
+from fgrad.mutable.context.torch_function.wrap import is_entrance
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import NotedDict, NotedOrderedDict, changes
 from fgrad.mutable.tensor.tensor import FIELDS, Tensor
@@ -257,6 +259,8 @@ class Snapshot:
                 entries = dict.items(self.track(value)) if isinstance(value, dict) else enumerate(self.track(value))
                 items = [(location.item(k), v) for k, v in entries]
             return [*items, *self.attributes(value, location)] if user_classes else items
+        if isinstance(value, FunctionType | BuiltinFunctionType) and is_entrance(value):
+            return ()  # what a public function of this layer has learned of the classes of its arguments is no state
         if isinstance(value, FunctionType):
             self.note_variables(value)
             attributes = self.attributes(value, location) if vars(value) and not is_foreign(module_of(value)) else []
@@ -446,7 +450,7 @@ def roots_of(function: Any) -> list[tuple[Location, Any]]:
         return [(Location("self", ("self",)), function.__self__), *roots_of(function.__func__)]
     if not isinstance(function, FunctionType):
         return [(Location(_class_name(function), (_class_name(function),)), function)]
-    if is_without_state(module_of(function)):
+    if is_without_state(module_of(function)) or is_entrance(function):
         return []
     roots: list[tuple[Location, Any]] = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

@@ -29,20 +29,12 @@ from fgrad.mutable.tensor.node import copy_node
 from fgrad.mutable.tensor.storage import RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.device_of_value import elsewhere, place_of
-from fgrad.torch.compiler.effects import (
-    Constant,
-    Effects,
-    ExternalRef,
-    NewRef,
-    NewTensor,
-    NumberRef,
-    Tree,
-    Value,
-    note_writes,
-)
+from fgrad.torch.compiler.effects import Effects, note_writes
 from fgrad.torch.compiler.external_tensors import Access
 from fgrad.torch.compiler.generated import Lines, Scope
 from fgrad.torch.compiler.guards import Guards
+from fgrad.torch.compiler.new_tensors import NewTensor, NewView
+from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value
 from fgrad.torch.compiler.windows import Window
 
 #: what holds a value, the key, and the value
@@ -381,15 +373,17 @@ def result_maker(
     return function_of([*lines, f"    return {result}"], scope, "compiled call")
 
 
-def _creation_lines(i: int, new: NewTensor, scope: Scope) -> Lines:
-    """The lines that make a new tensor, as ``NewTensor.make`` does."""
+def _creation_lines(i: int, new: NewTensor | NewView, scope: Scope) -> Lines:
+    """The lines that make a new tensor, as ``NewTensor.make`` does, or a view."""
+    if isinstance(new, NewView):
+        return [f"    g{i} = {scope.name(new.make)}({_expression(new.base, scope)})"]
     like = new.like
     lines = [f"    g{i} = new(Tensor)"]
     if new.storage is None:
         lines += [f"    g{i}._storage = s = new(Storage)", f"    s.array = o{new.output}"]
         lines += [
             f"    s.strides = {scope.name(like._storage.strides)}",
-            f"    s.dtype = {scope.name(like._type.dtype)}",
+            f"    s.dtype = {scope.name(like._storage.dtype)}",
         ]
         lines.append("    s.home = s.memory = None")
     else:
@@ -400,7 +394,8 @@ def _creation_lines(i: int, new: NewTensor, scope: Scope) -> Lines:
         lines.append("    c.writes = None")
     else:
         lines.append(f"    g{i}._counter = g{new.counter}._counter")
-    lines.append(f"    g{i}._geometry = g{i}._node = g{i}._view = g{i}._origin = None")
+    lines.append(f"    g{i}._node = g{i}._view = g{i}._origin = None")
+    lines.append(f"    g{i}._geometry = {scope.name(like._geometry)}")
     lines.append(f"    g{i}._requires_grad, g{i}._inference = {like._requires_grad}, False")
     if like._node is not None:
         lines.append(f"    g{i}._node = copied({scope.name(like._node)})")

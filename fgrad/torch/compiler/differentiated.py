@@ -21,11 +21,11 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node, copy_node
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import Tensor, accumulator, gradient_edge, is_tracked, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, accumulator, gradient_edge, gradient_function, is_tracked, new_tensor
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.autograd.delayed_errors import DelayedError
-from fgrad.torch.compiler.effects import NotReplayable
+from fgrad.torch.compiler.new_tensors import NotReplayable
 
 
 @frozen(eq=False)
@@ -111,15 +111,24 @@ def _stand_in(node: Node, capture: Capture) -> Node:
     return copy
 
 
-def derivatives_of(capture: Capture, results: Sequence[Tensor], cut: Cut, order: int) -> list[Derivative]:
+def derivatives_of(
+    capture: Capture, results: Sequence[Tensor], cut: Cut, order: int
+) -> tuple[list[Derivative], set[Tensor]]:
     """The gradients of those tensors that have a live history, up to some order; this consumes the history.
 
-    There are fewer if the gradients of an order have no history.
+    There are fewer if the gradients of an order have no history.  The gradient of a view is one of its base, if that is
+    new, too; which views have a live history is returned as well.
     """
     outside = set(cut.stand_ins.values())
-    live = _live(capture, results, outside)
+    views = {x for x in results if _is_live_view(x, capture, outside)}
+    bases = [base for x in views if (base := x._view.base) not in capture.snapshot.tensors]  # type: ignore[union-attr]
+    live = _live(capture, [*[x for x in results if x not in views], *bases], outside)
+    if not set(bases).issubset(live):
+        raise NotReplayable("the function makes a view whose history does not begin at its base")
+    for x in views:
+        x._node = None
     if not live:
-        return []
+        return [], views
     for node in outside:
         node.next_edges = ()  # backward ends here
     targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
@@ -133,7 +142,7 @@ def derivatives_of(capture: Capture, results: Sequence[Tensor], cut: Cut, order:
         found.append(_derivative(capture, results, at, targets, outside, len(found) + 1 < order))
     for x in live:
         x._node = None
-    return found
+    return found, views
 
 
 def _derivative(
@@ -205,6 +214,14 @@ def _live(capture: Capture, results: Sequence[Tensor], outside: set[Node]) -> li
     """The tensors that have a history made inside through which a backward can pass."""
     made = [x for x in dict.fromkeys(results) if x._node is not None and x._level >= capture.level]
     return [x for x in made if not _is_over(x._node, outside)]  # type: ignore[arg-type]
+
+
+def _is_live_view(x: Tensor, capture: Capture, outside: set[Node]) -> bool:
+    """Whether a tensor is a view that is made inside, with a history through which a backward can pass."""
+    if x._view is None or x in capture.snapshot.tensors:
+        return False
+    node = gradient_function(x)
+    return node is not None and not _is_over(node, outside)
 
 
 def _saved_memory(nodes: Sequence[Node], outside: set[Node]) -> dict[Any, None]:

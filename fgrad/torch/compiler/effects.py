@@ -5,34 +5,32 @@ After a compiled call everything is as it would be uncompiled.  The capture has 
 has shown its effects; here they are recorded: which storages get which output, by how much counters advance, which
 entries of dicts and lists (a tensor's ``.grad``, a module's attribute, an optimiser's state) are set, and to what, and
 what is appended to lists.  New tensors are made at each call.  A Python number that changes is set to what Python
-computes from the call's numbers (NOTE [Held numbers]).  Effects of other kinds (a set that changes, a view of what is
-made inside) are ``NotReplayable``: such a call runs in pieces.
+computes from the call's numbers (NOTE [Held numbers]).  Effects of other kinds (a set that changes, memory that is
+resized) are ``NotReplayable``: such a call runs in pieces.
 """
 
 import operator
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Hidden
 from fgrad.mutable.operation.capture import is_tensor
-from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Node, copy_node, node_name
-from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, new_tensor
+from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
-from fgrad.torch.compiler.containers import OPENED, Structure, put_together, take_apart
+from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
+from fgrad.torch.compiler.new_tensors import NewTensor, NewView, NotReplayable, check_own, check_plain, check_view
 from fgrad.torch.compiler.step import Step
+from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value
 
 #: fields of tensors that the user cannot see, and that are recomputed on demand
 _TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
@@ -45,102 +43,14 @@ GREW = "a list grows or shrinks, or a set, a deque or a list of another class is
 HIDDEN = "an array of NumPy's or Python's is written, or the cache of a function (functools.cache) is filled or emptied"
 
 
-class NotReplayable(Exception):
-    """A call has effects that cannot be replayed without running the function."""
-
-
-@frozen(eq=False)
-class NewTensor:
-    """A tensor that each call makes: with a storage of its own, or that of an earlier one."""
-
-    output: int | None
-    like: Tensor
-    #: the indices of the new tensors whose storage and whose counter it shares
-    storage: int | None
-    counter: int | None
-
-    def make(self, outs: Sequence[Any], earlier: Sequence[Tensor]) -> Tensor:
-        like = self.like
-        if self.storage is None:
-            tensor = new_tensor(outs[self.output], like._type, like._storage.strides)  # type: ignore[index]
-        else:
-            tensor = new_tensor(None, like._type)
-            tensor._storage = earlier[self.storage]._storage
-        if self.counter is not None:
-            tensor._counter = earlier[self.counter]._counter
-        else:
-            tensor._counter.value = like._counter.value
-        if like._requires_grad:
-            tensor._requires_grad = True
-        if like._node is not None:
-            tensor._node, tensor._output_nr = copy_node(like._node), like._output_nr
-        return tensor
-
-
-@frozen(eq=False)
-class Constant:
-    """A value that is the same at each call."""
-
-    value: Any
-
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
-        return self.value
-
-
-@frozen(eq=False)
-class ExternalRef:
-    """A tensor from outside."""
-
-    index: int
-
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
-        return tensors[self.index]
-
-
-@frozen(eq=False)
-class NewRef:
-    """A tensor that the call makes."""
-
-    index: int
-
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
-        return new[self.index]
-
-
-@frozen(eq=False)
-class NumberRef:
-    """One of the call's numbers (NOTE [Symbolic numbers])."""
-
-    index: int
-
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
-        return numbers[self.index]
-
-
-@frozen(eq=False)
-class Tree:
-    """A tree of values."""
-
-    structure: Structure
-    leaves: list["Value"]
-
-    def __call__(self, tensors: Sequence[Tensor], new: Sequence[Tensor], numbers: Sequence[Any]) -> Any:
-        return self.put_together([leaf(tensors, new, numbers) for leaf in self.leaves])
-
-    def put_together(self, leaves: Sequence[Any]) -> Any:
-        return put_together(self.structure, iter(leaves))
-
-
-Value = Constant | ExternalRef | NewRef | NumberRef | Tree
-
-
 @define(eq=False)
 class Effects:
     """The effects of one call on the tensors from outside, by their indices in ``external``.
 
     Attributes:
       outputs: the traced values that the program has to compute.
-      new_tensors: those that each call makes.
+      new_tensors: those that each call makes, and views.
+      began: the views whose history began at their base.
       writes: tensors whose storage was written, and the outputs that they get.
       counts: tensors whose version counter advanced, by how much, and the last writes.
       fields: tensor, field and value.
@@ -150,8 +60,9 @@ class Effects:
     """
 
     external: ExternalTensors
+    began: Collection[Tensor] = ()
     outputs: list[Any] = field(factory=list)
-    new_tensors: list[NewTensor] = field(factory=list)
+    new_tensors: list[NewTensor | NewView] = field(factory=list)
     writes: list[tuple[int, int]] = field(factory=list)
     counts: list[tuple[int, int, list[Write]]] = field(factory=list)
     fields: list[tuple[int, str, Value]] = field(factory=list)
@@ -165,7 +76,7 @@ class Effects:
     def signature(self) -> Any:
         """Equal for two calls with the same effects."""
         return (
-            tuple([(m.output, m.like._type, m.like._storage.strides, m.storage, m.counter) for m in self.new_tensors]),
+            tuple([(m.output, m.like._type, m.memory) for m in self.new_tensors]),
             tuple([(m.like._counter.value, m.like._requires_grad, m.like._node is None) for m in self.new_tensors]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
@@ -194,7 +105,10 @@ class Effects:
         cached = self._new_indices.get(id(tensor))
         if cached is not None:
             return cached
-        _check_plain(tensor, self.external.capture)
+        check_plain(tensor)
+        if tensor._view is not None:
+            return self._new_view(tensor, tensor._view)
+        check_own(tensor, self.external.capture)
         storage, index = tensor._storage, len(self.new_tensors)
         shared, counter = self._storages.get(storage), self._counters.get(tensor._counter)
         output = self.output(storage.array) if shared is None else None
@@ -204,11 +118,25 @@ class Effects:
         self._counters.setdefault(tensor._counter, index)
         return index
 
+    def _new_view(self, tensor: Tensor, view: ViewOf) -> int:
+        """The index of a new view, which is added, as is its base if need be."""
+        check_view(tensor, view)
+        base = self.value(view.base)
+        assert isinstance(base, ExternalRef | NewRef)
+        capture = self.external.capture
+        counted = capture.counters.get(tensor._counter) if isinstance(base, ExternalRef) else None
+        if counted is not None and counted[0] != tensor._counter.value:
+            raise NotReplayable("the function makes a view of a tensor from outside that it writes")
+        self._new_indices[id(tensor)] = index = len(self.new_tensors)
+        self.new_tensors.append(NewView(tensor, base, tensor in self.began))
+        return index
+
     def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Tensor], Any]:
         """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
         new: list[Tensor] = []
         for each in self.new_tensors:
-            new.append(each.make(outs, new))
+            view = isinstance(each, NewView)
+            new.append(each.make(each.base(tensors, new, numbers)) if view else each.make(outs, new))
         # first look everything up, and the old values; the rest only sets
         storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
@@ -263,44 +191,10 @@ def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) ->
         counter.writes.append(write._replace(version=version))
 
 
-def _check_plain(tensor: Tensor, capture: Capture) -> None:
-    """Raise ``NotReplayable`` if a new tensor is more than a storage, a type and a released history."""
-    storage = tensor._storage
-    if type(tensor) is not Tensor or tensor._geometry is not None or tensor._view is not None:
-        raise NotReplayable("the function makes a view, or a tensor of another class, that outlives it")
-    if storage in capture.storages or tensor._counter in capture.counters:
-        raise NotReplayable("the function makes another handle on a tensor from outside")
-    if storage.home is not None or storage.memory is not None or tensor._inference:
-        raise NotReplayable("the function makes a tensor whose memory is resized or exported, or an inference tensor")
-    if set(fields_of(tensor)) - set(Tensor.__annotations__) or tensor._tensor_hooks or tensor._tangents:
-        raise NotReplayable("the function makes a tensor with attributes, hooks or tangents")
-    if tensor._grad is not None:
-        raise NotReplayable("the function makes a tensor with a gradient")
-    if tensor._node is not None:
-        _check_released(tensor._node)
-
-
-def _check_released(node: Node) -> None:
-    """Raise ``NotReplayable`` if a backward can still pass through a node: its saved values are traced."""
-    stack, visited = [node], {node}
-    while stack:
-        each = stack.pop()
-        if not isinstance(each, OperationNode | AccumulateGrad):
-            raise NotReplayable(f"a result has a history that can be differentiated again ({node_name(each)})")
-        if (
-            isinstance(each, OperationNode)
-            and not each.released
-            and any(isinstance(s, SavedTensor) for s in each.saved)
-        ):
-            raise NotReplayable("a result has a history that can be differentiated again")
-        for edge in each.next_edges:
-            if edge is not None and edge[0] not in visited:
-                visited.add(edge[0])
-                stack.append(edge[0])
-
-
-def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
+def effects_of(step: Step, arguments: Sequence[Tensor], began: Collection[Tensor]) -> Effects:
     """The effects of a captured call; the function has run, and nothing has been restored yet.
+
+    ``began`` are the views whose history began at their base.
 
     Raises:
       NotReplayable: they cannot be replayed.
@@ -313,7 +207,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor]) -> Effects:
     for owner, _, before in changed:
         if owner is not None:
             _check_fields(owner, before)
-    effects = Effects(ExternalTensors(capture, arguments))
+    effects = Effects(ExternalTensors(capture, arguments), began)
     for each in capture.storages.values():
         if each.is_written:
             if (each.storage.strides, each.storage.home) != each.layout:

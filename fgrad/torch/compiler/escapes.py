@@ -19,7 +19,7 @@ from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.values.batched import unbatched
-from fgrad.torch.compiler.effects import NotReplayable
+from fgrad.torch.compiler.new_tensors import NotReplayable
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
 

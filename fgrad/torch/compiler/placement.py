@@ -15,7 +15,7 @@ from attrs import frozen
 from fgrad.mutable.capture.tape import Tape
 from fgrad.mutable.types.devices import jax_device
 from fgrad.mutable.values.device_of_value import CPU, accelerated, accelerator_of
-from fgrad.torch.compiler.effects import NotReplayable
+from fgrad.torch.compiler.new_tensors import NotReplayable
 
 
 @frozen

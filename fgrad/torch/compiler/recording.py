@@ -31,10 +31,11 @@ from fgrad.torch.compiler.backward_program import BackwardProgram, Gradients, Hi
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import Cut, Derivative, check_leaves, derivatives_of
-from fgrad.torch.compiler.effects import GREW, Effects, NotReplayable, effects_of
+from fgrad.torch.compiler.effects import GREW, Effects, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
 from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
+from fgrad.torch.compiler.new_tensors import NewTensor, NewView, NotReplayable
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
 from fgrad.torch.compiler.placement import Placement, placement_of
 from fgrad.torch.compiler.programs import Program
@@ -169,15 +170,15 @@ def _recorded(
         step = Step(capture, snapshot_of(function, args, kwargs), result)
         check_escapes(step, outside=cut.stand_ins.values())
         outputs = [*[x for _, x in step.results()], *step.left()]
-        check_leaves(capture, outputs, cut)
+        check_leaves(capture, [*outputs, *[x._view.base for x in outputs if x._view is not None]], cut)
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
         values, draws = {x: x.value for x in _written_inputs(capture)}, len(capture.early_draws)
-        derivatives = capture.call_traced(derivatives_of, capture, outputs, cut, order)
+        derivatives, began = capture.call_traced(derivatives_of, capture, outputs, cut, order)
         cut.undo()
         _check_backward(step, values, draws)
         capture.breakable = breakable and not derivatives
-        return _program(step, effects_of(step, arguments), derivatives), result
+        return _program(step, effects_of(step, arguments, began), derivatives), result
     except MemoryIsShown as reason:
         return Program(Guards(), str(reason), shows_memory=True), None
     except NotReplayable as reason:
@@ -355,7 +356,8 @@ def _forward_and_backward(
         [external.index(x) for x in first.targets],
         residuals,
         [external.index(memory[x]) for x in first.memory if x in memory],
-        [i for i, x in enumerate(effects.new_tensors) if first.saves(x.like)],
+        [i for i, x in enumerate(effects.new_tensors) if isinstance(x, NewTensor) and first.saves(x.like)],
+        [i for i, x in enumerate(effects.new_tensors) if isinstance(x, NewView) and x.begins_at_new],
         higher,
         len(derivatives),
     )

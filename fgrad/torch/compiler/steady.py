@@ -28,12 +28,14 @@ from fgrad.torch.compiler.codegen import (
     stores_maker,
     undoing,
 )
-from fgrad.torch.compiler.effects import Constant, Effects, NewRef, NumberRef, Tree, Value
+from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.execution import Execution
 from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.guards import Guards
 from fgrad.torch.compiler.identities import Contents
+from fgrad.torch.compiler.new_tensors import NewTensor
 from fgrad.torch.compiler.placement import Placement
+from fgrad.torch.compiler.values import Constant, NewRef, NumberRef, Tree, Value
 from fgrad.torch.compiler.windows import Window
 
 #: calls of a program before it owns what it writes
@@ -204,7 +206,7 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
         and all(guards.shared[at] in written for at, *_ in (*effects.counts, *fields))
         and all(external.accesses[at][0] == "fixed" for at, *_ in (*effects.writes, *effects.counts, *effects.fields))
         and all(is_uniform(delta, writes) for _, delta, writes in effects.counts)
-        and not any(new.storage in indices or new.counter in indices for new in effects.new_tensors)
+        and not any(at in indices for new in effects.new_tensors for at in new.bases)
         and all(_is_single(effects, index) for index in indices)
         and not any(effects.new_tensors[index].output in placement.outputs for index in indices)
         and not any(output in placement.outputs for _, output in effects.writes)
@@ -214,7 +216,7 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
 def _is_single(effects: Effects, index: int) -> bool:
     """Whether a new tensor has a storage and a counter of its own, and no history."""
     new = effects.new_tensors[index]
-    return new.storage is None and new.counter is None and new.like._node is None
+    return isinstance(new, NewTensor) and new.bases == (None, None) and new.like._node is None
 
 
 def gradients_of(effects: Effects) -> list[tuple[int, str, NewRef]]:

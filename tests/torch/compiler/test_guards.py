@@ -11,6 +11,7 @@ import functools
 import gc
 import operator
 import queue
+import subprocess
 import sys
 import threading
 import types
@@ -1602,3 +1603,31 @@ def test_code_without_a_module_is_guarded(kind):
         for _ in range(3):
             assert compiled(torch.tensor(2.0)) == function(torch.tensor(2.0))
         change(kind)
+
+
+#: the first calls of functions, in a process of its own, since each learns the classes of its arguments
+FIRST_CALLS = """
+import fgrad.torch as torch
+from fgrad.torch import acos
+from fgrad.torch.nn import functional as F
+from fgrad.torch.nn.functional import linear
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.activation, self.others = F.celu, [F.layer_norm, F.cosine_similarity]
+    def forward(self, x):
+        x = self.activation(linear(x, acos(x)))
+        return self.others[1](self.others[0](x, (3,)), x, dim=0)
+
+network = Network()
+compiled = torch.compile(lambda x: network(x))
+compiled(torch.rand(3, 3))
+programs = [p for each in compiled._compiled.programs.values() for p in each]
+print([p.refused for p in programs])
+"""
+
+
+def test_a_function_of_this_layer_that_the_user_holds_is_no_state():
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True)
+    assert done.stdout == "[None]\n", done.stderr

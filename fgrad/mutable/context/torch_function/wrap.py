@@ -306,6 +306,11 @@ def raw(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if behind is None or public is not function else behind
 
 
+def is_entrance(function: Any) -> bool:
+    """Whether something is a public function of this layer, and not one that it decorates for the user."""
+    return raw(function) is not function and raw(function).__module__.partition(".")[0] == "fgrad"
+
+
 def behind(function: Any) -> Callable[..., Any]:
     """The implementation behind a function passed to handlers, which may be an attribute's getter or setter."""
     attribute = getattr(function, "__self__", None)

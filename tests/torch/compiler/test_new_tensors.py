@@ -1,0 +1,186 @@
+"""What compiled calls return and leave: views and tensors of any memory layout, as uncompiled."""
+
+import pytest
+
+import fgrad.torch as torch
+from tests.torch.compiler.programs import close
+
+LINEAR = torch.nn.functional.linear
+
+
+def kept_in(holder, x):
+    holder.append(x)
+    return x
+
+
+def without_grad(function):
+    with torch.no_grad():
+        return function()
+
+
+#: functions of a matrix and an argument, both of which require grad, that return views and the like
+FUNCTIONS = {
+    "transposed": lambda w, x: (x @ w).T,
+    "flattened": lambda w, x: (x @ w).view(-1),
+    "of a view": lambda w, x: (x @ w).T[1:].unsqueeze(0),
+    "selected": lambda w, x: (x @ w)[0],
+    "an element": lambda w, x: (x @ w)[1, 2],
+    "expanded": lambda w, x: (x @ w).sum().expand(2, 2),
+    "chunks": lambda w, x: (x @ w).chunk(3, 1),
+    "unbound": lambda w, x: {"rows": list((x @ w).unbind())},
+    "with its base": lambda w, x: (y := x @ w, y.T),
+    "two of a base": lambda w, x: ((y := x @ w).T, y[0]),
+    "squeezed": lambda w, x: (x @ w).sum(1, keepdim=True).squeeze(1),
+    "permuted": lambda w, x: torch.nn.functional.pixel_shuffle((x @ w).view(1, 9, 1, 1), 3).permute(0, 2, 3, 1),
+    "strided": lambda w, x: torch.as_strided(x @ w, (2, 2), (3, 2), 1),
+    "diagonal": lambda w, x: (x @ w).diagonal(),
+    "of the parameter": lambda w, x: w.T,
+    "of the argument": lambda w, x: (x[1:], x * w),
+    "of what requires no grad": lambda w, x: (x.detach() * 2).T,
+    "detached": lambda w, x: (x @ w).T.detach(),
+    "made without grad": lambda w, x: without_grad(lambda: (x @ w).T),
+    "viewed without grad": lambda w, x: without_grad((y := x @ w).t) * y,
+    "written through": lambda w, x: (y := x @ w, y[0].mul_(2), y.T)[2],
+    "written and viewed": lambda w, x: (x @ w).mul_(w).T,
+    "of another layout": lambda w, x: LINEAR(x.expand(2, 3, 3).transpose(0, 1), w),
+    "split and joined": lambda w, x: torch.cat((x @ w).split(1, 1), 0).view(3, 3),
+    "complex": lambda w, x: torch.view_as_real(torch.complex(x @ w, w)),
+}
+#: what runs in pieces: its elements are not its base's
+IN_PIECES = ("complex",)
+
+
+def uncompiled(function):
+    return function
+
+
+def tensors_in(result):
+    return torch.utils._pytree.tree_leaves(result)
+
+
+def shape_of_memory(x):
+    base = None if x._base is None else (tuple(x._base.shape), x._base.stride(), x._base.requires_grad, x._base.is_leaf)
+    return tuple(x.shape), x.stride(), x.storage_offset(), x._version, x.requires_grad, x.is_leaf, base
+
+
+def facts(way, function, use=None):
+    torch.manual_seed(0)
+    w = torch.randn(3, 3, requires_grad=True)
+    call, seen = way(function), []
+    for i in range(4):
+        x = (torch.randn(3, 3) + i).requires_grad_()
+        outs = tensors_in(call(w, x))
+        seen += [shape_of_memory(y) for y in outs]
+        seen += [
+            [y.untyped_storage().data_ptr() == z.untyped_storage().data_ptr() for z in (w, x, *outs)] for y in outs
+        ]
+        seen += [y.detach().clone() for y in outs]
+        if use is not None:
+            outs = use(outs, seen)
+        tracked = [y for y in outs if y.requires_grad]
+        if tracked:
+            sum([(y * torch.arange(1.0, y.numel() + 1).view_as(y)).sum() for y in tracked]).backward()
+            seen += [None if leaf.grad is None else leaf.grad.clone() for leaf in (w, x)]
+            w.grad = None
+    return seen, call
+
+
+def agree(name, use=None):
+    found, call = facts(torch.compile, FUNCTIONS[name], use)
+    expected, _ = facts(uncompiled, FUNCTIONS[name], use)
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, torch.Tensor):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        else:
+            assert one == other
+    return call
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_views_are_as_they_are_uncompiled(name):
+    call = agree(name)
+    programs = [program for each in call._compiled.programs.values() for program in each]
+    assert [bool(program.refused) for program in programs] == [name in IN_PIECES] * len(programs), programs[0].refused
+
+
+@pytest.mark.parametrize("name", [each for each in FUNCTIONS if "argument" not in each and "parameter" not in each])
+def test_results_may_be_written_as_uncompiled(name):
+    def write(outs, seen):
+        for y in outs:
+            try:
+                y.mul_(2)
+            except RuntimeError as error:
+                seen.append(str(error).split(" is a view")[-1].split(".")[0])
+        seen.extend([shape_of_memory(y)[3:6] for y in outs])
+        seen.extend([y.detach().clone() for y in outs])
+        return outs
+
+    agree(name, write)
+
+
+def test_a_view_of_a_parameter_shows_what_is_written_to_it():
+    w = torch.ones(2, 3, requires_grad=True)
+    call = torch.compile(lambda: w.T[0])
+    for _ in range(3):
+        view = call()
+        with torch.no_grad():
+            w.add_(1)
+        assert view.tolist() == w.T[0].tolist() and view._base is w and view._version == w._version
+
+
+def test_views_that_a_call_leaves_behind():
+    class Holder:
+        last = None
+
+    def losses(way):
+        torch.manual_seed(0)
+        w, holder, seen = torch.randn(3, 3, requires_grad=True), Holder(), []
+
+        def function(x):
+            holder.last = (x @ w).sin().T
+            return holder.last.sum()
+
+        call = way(function)
+        for i in range(4):
+            loss = call(torch.full((2, 3), 0.1 * i))
+            (loss + holder.last[1].square().sum()).backward()
+            seen.append((loss.item(), w.grad.tolist(), holder.last.shape, holder.last._base.shape))
+        return seen
+
+    for one, other in zip(losses(torch.compile), losses(uncompiled), strict=True):
+        assert one[2:] == other[2:]
+        close(one[0], other[0], exact=False)
+        torch.testing.assert_close(torch.tensor(one[1]), torch.tensor(other[1]))
+
+
+def test_a_step_that_returns_a_view_is_steady():
+    def trained(way):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x):
+            optimizer.zero_grad()
+            out = model(x)
+            out.square().sum().backward()
+            optimizer.step()
+            return out.detach().T, out.unsqueeze(0)
+
+        call, seen = way(step), []
+        for i in range(5):
+            outs = call(torch.full((4, 3), 0.1 * i))
+            seen += [(shape_of_memory(y), y.detach()) for y in outs]
+        return seen, call
+
+    (found, call), (expected, _) = trained(torch.compile), trained(uncompiled)
+    for (one, value), (other, wanted) in zip(found, expected, strict=True):
+        assert one == other
+        torch.testing.assert_close(value, wanted)
+    program = max([x for each in call._compiled.programs.values() for x in each], key=lambda x: x.calls)
+    assert program.steady is not None and program.steady.owner is not None
+
+
+def test_the_gradient_of_a_gradient_of_a_view():
+    function = lambda x: (x.exp() * x.roll(1)).view(3, 1).T  # noqa: E731
+    x = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(torch.compile(function, fullgraph=True), (x,))
