@@ -243,7 +243,7 @@ def _words(torch: Any) -> list[Any]:
 
 
 def _nested_hooks(torch):
-    """Blocks of one object inside of each other, and one that is entered in backward and not left."""
+    """Blocks of one object inside of each other, and ones that are entered in backward and not left."""
     packed = []
 
     def count(around, inside):
@@ -267,7 +267,15 @@ def _nested_hooks(torch):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, enter):
         out = x.sin().sum()
     out.backward()
-    return count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
+
+    # entered in backward, within itself
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, enter)
+    with hooks:
+        x.sin().sum().backward()
+    x.sin()
+    left = len(packed)
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t)
+    return left, count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
 
 
 def _warnings_as_errors(torch):
