@@ -48,7 +48,10 @@ def checkpointed_batches(t: Any, x: Any) -> Any:
 ALIASES: dict[str, Any] = {
     "itself": (lambda t, a: a, 0, 0),
     "itself, in another place": (lambda t, a: a, 1, 0),
+    "itself, in its place": (lambda t, a: a, 1, 1),
+    "itself, in its place, counted from the end": (lambda t, a: a, 1, -2),
     "written": (lambda t, a: a.mul_(2), 0, 0),
+    "written, in its place": (lambda t, a: a.mul_(2), 2, 2),
     "partly written": (lambda t, a: (a[0].mul_(2), a)[1], 0, 1),
     "a view": (lambda t, a: a[1:, ::2].t(), 0, 0),
     "a view, in another place": (lambda t, a: a.unfold(0, 2, 1)[1], 0, 1),
@@ -62,6 +65,7 @@ ALIASES: dict[str, Any] = {
     "detached": (lambda t, a: a.detach(), 0, 0),
     "twice": (lambda t, a: (a, a[1]), 0, 0),
     "nested": (lambda t, a: t.vmap(lambda row: row)(a), 0, 0),
+    "nested, in its place": (lambda t, a: t.vmap(lambda row: row, in_dims=1, out_dims=1)(a), 1, 1),
     "not a view": (lambda t, a: a.flip(0), 0, 0),
 }
 
@@ -112,7 +116,15 @@ CASES = [
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
     *[
         Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))
-        for name in ("itself", "written", "partly written", "nested", "not a view")
+        for name in (
+            "itself",
+            "itself, in its place",
+            "written",
+            "written, in its place",
+            "partly written",
+            "nested",
+            "not a view",
+        )
     ],
     Case("autograd.grad inside", lambda t, x: made_inside(t, x.requires_grad_()), (BATCH[0],)),
     Case("hooks around", lambda t, x: hooked_batches(t, x.requires_grad_()), (BATCH,)),
