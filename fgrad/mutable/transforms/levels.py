@@ -453,10 +453,11 @@ def brought_to_write(tensor: Tensor) -> Tensor:
     return inside
 
 
+#: PyTorch's error, which names the operation; most are "arithmetic"
 INPLACE = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+    "vmap: inplace {0}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
     "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+    "over in a vmap. Please try to use out-of-place operators instead of inplace {0}. If said operator is being "
     "called inside the PyTorch framework, please file a bug report instead."
 )
 
@@ -470,7 +471,7 @@ def check_write(tensor: Tensor, value: Any) -> None:
             "function's graph runs again. Pass the tensor as an argument, or write to a clone() of it."
         )
     if outgrows(tensor, value):
-        raise RuntimeError(INPLACE)
+        raise RuntimeError(INPLACE.format("arithmetic"))
 
 
 def outgrows(tensor: Tensor, value: Any) -> bool:
