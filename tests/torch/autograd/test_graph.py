@@ -278,6 +278,25 @@ def _nested_hooks(torch):
     return left, count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
 
 
+def _hooks_of_unpacking(torch):
+    """A hook that is added to a node while it runs sees the gradients that it has computed, and not those it got."""
+    seen = []
+
+    def unpack(t):
+        def hook(grads, arriving):
+            seen.append((grads, arriving))
+            return tuple(None if g is None else g / 2 for g in grads)
+
+        torch._C._current_autograd_node().register_hook(hook)
+        return t
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        out = x.sin()
+    out.sum().backward()
+    return seen, x.grad
+
+
 def _warnings_as_errors(torch):
     """The warning of anomaly mode does not take the place of the error."""
     with warnings.catch_warnings(), torch.autograd.detect_anomaly():
@@ -301,6 +320,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "what comes in": _inputs,
     "anomaly mode": _anomaly,
     "saved indices": _indices,
+    "hooks added when a value is unpacked": _hooks_of_unpacking,
     "an index that is None": _no_index,
     "scales and rounding": _scales,
     "whether a leaf's node will run, backward": lambda torch: _will_run(torch, lambda y, x: y.backward()),
