@@ -4,13 +4,20 @@ NOTE [Rules that hold arrays]
 A custom rule that is made anew in each step of a loop, or that reads an array which each step replaces, is another rule
 in each step.  What was made of it is kept in tables, and with it the arrays that it reads from outside.  So a table
 keeps only the newest of such entries, by the bytes that they hold; others are dropped as their table says.
+
+So it is with callbacks, policies of checkpoints and other functions of the user's that are parameters of operations.
 """
 
-from collections.abc import Callable
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
+
+from fgrad.jaxcore import is_closed_jaxpr
 
 Key = TypeVar("Key")
 
@@ -21,15 +28,37 @@ BYTES, ENTRIES, LITTLE = 1 << 27, 64, 1 << 14
 def held(key: Any) -> int:
     """About how many bytes of arrays a key keeps alive."""
     total, parts = 0, [key]
+    functions: set[types.FunctionType] = set()  # which may hold themselves
     while parts:
         part = parts.pop()
         if isinstance(part, tuple | list):
             parts += part
         elif isinstance(part, jax.Array | np.ndarray):
             total += part.size * part.dtype.itemsize
-        elif type(own := getattr(part, "held", 0)) is int:  # a user's object may have an attribute of that name
+        elif isinstance(part, types.FunctionType):
+            if part not in functions:
+                functions.add(part)
+                parts += _closed_over(part)
+        elif isinstance(part, functools.partial):
+            parts += [part.func, *part.args, *part.keywords.values()]
+        elif is_closed_jaxpr(part):
+            parts += part.consts
+        elif type(own := getattr(part, "held", None)) is int:  # a user's object may have an attribute of that name
             total += own
+        elif dataclasses.is_dataclass(part) and not isinstance(part, type):  # JAX's records of callbacks
+            parts += [getattr(part, field.name, None) for field in dataclasses.fields(part)]
     return total
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[Any]:
+    """What a function keeps alive: the variables that it captures, and its defaults."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # an empty cell
+            continue
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
 
 
 class Holding(Generic[Key]):

@@ -118,7 +118,7 @@ class Op:
         #: that of its operands; if they have none, the one in whose context it was recorded
         self.mesh: AbstractMesh | None = mesh
         #: the bytes of the arrays that it keeps alive: NOTE [Rules that hold arrays]
-        self.held: int = held(key) if isinstance(primitive, Region) else 0
+        self.held: int = held(key)
         #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
@@ -244,10 +244,11 @@ _jaxpr_keys: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 def _jaxpr_key(jaxpr: Any) -> Any:
     """The key of a jaxpr among a primitive's parameters (a reducer, say): its text, unless it has constants."""
+    if closed_parts(jaxpr)[1]:
+        return ("jaxpr", Kept(jaxpr))  # in the table it would keep the jaxpr alive
     key = _jaxpr_keys.get(jaxpr)
     if key is None:
-        key = ("jaxpr", str(jaxpr)) if not closed_parts(jaxpr)[1] else ("jaxpr", Kept(jaxpr))
-        _jaxpr_keys[jaxpr] = key
+        key = _jaxpr_keys[jaxpr] = ("jaxpr", str(jaxpr))
     return key
 
 
