@@ -5,9 +5,10 @@ All of it is derived from the tape when an error is raised; a recording only kee
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from jax import tree_util
 
 from fgrad.graph.source import is_hidden
@@ -46,6 +47,20 @@ class Call:
             return parameter(self.function, path[1].idx) + tree_util.keystr(path[2:])
         except Exception:  # the user's node class does not accept numbers
             return f"number {number + 1}"
+
+    def ended(self) -> "Call":
+        """The same call for messages alone, without what the function closes over.
+
+        What JAX keeps for as long as a function lives may hold the recording in which JAX has traced it (the rule of a
+        custom_jvp does); the function would live for ever if the recording held it.
+        """
+        function = self.function
+        while (inner := getattr(function, "__wrapped__", None)) is not None:
+            function = inner
+        if type(function) is not FunctionType:
+            return self
+        cells = tuple([CellType() for _ in function.__code__.co_freevars])
+        return evolve(self, function=FunctionType(function.__code__, {}, function.__name__, closure=cells))
 
     def __str__(self) -> str:
         code = getattr(_unwrapped(self.function), "__code__", None)
