@@ -5,11 +5,13 @@ A custom rule that is made anew in each step of a loop, or that reads an array w
 in each step.  What was made of it is kept in tables, and with it the arrays that it reads from outside.  So a table
 keeps only the newest of such entries, by the bytes that they hold; others are dropped as their table says.
 
-So it is with callbacks, policies of checkpoints and other functions of the user's that are parameters of operations.
+So it is with callbacks, policies of checkpoints and other functions and objects of the user's that are parameters of
+operations.
 """
 
 import dataclasses
 import functools
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -23,31 +25,46 @@ Key = TypeVar("Key")
 
 #: how many bytes a table may hold, how many entries it keeps however much they hold, and how little counts as nothing
 BYTES, ENTRIES, LITTLE = 1 << 27, 64, 1 << 14
+#: how many objects one looks at for the bytes of a key, and how many items of a list or dict
+PARTS, LENGTH = 1 << 12, 64
+
+_LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "fgrad", "builtins", "functools", "typing")
 
 
 def held(key: Any) -> int:
-    """About how many bytes of arrays a key keeps alive."""
-    total, parts = 0, [key]
-    functions: set[types.FunctionType] = set()  # which may hold themselves
-    while parts:
+    """About how many bytes of arrays a key keeps alive: it looks at a bounded number of the user's objects."""
+    total, parts, seen = 0, [key], set[int]()
+    while parts and len(seen) < PARTS:
         part = parts.pop()
-        if isinstance(part, tuple | list):
+        if part is None or isinstance(part, str | int | float | bytes) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, tuple):
             parts += part
         elif isinstance(part, jax.Array | np.ndarray):
             total += part.size * part.dtype.itemsize
         elif isinstance(part, types.FunctionType):
-            if part not in functions:
-                functions.add(part)
-                parts += _closed_over(part)
+            parts += _closed_over(part)
         elif isinstance(part, functools.partial):
             parts += [part.func, *part.args, *part.keywords.values()]
+        elif isinstance(part, types.MethodType):
+            parts += [part.__func__, part.__self__]
+        elif isinstance(part, list | dict):
+            parts += itertools.islice(part.values() if isinstance(part, dict) else part, LENGTH)
         elif is_closed_jaxpr(part):
             parts += part.consts
         elif type(own := getattr(part, "held", None)) is int:  # a user's object may have an attribute of that name
             total += own
-        elif dataclasses.is_dataclass(part) and not isinstance(part, type):  # JAX's records of callbacks
+        elif dataclasses.is_dataclass(part) and not isinstance(part, type):  # JAX's records of callbacks, too
             parts += [getattr(part, field.name, None) for field in dataclasses.fields(part)]
+        elif not isinstance(part, type | types.ModuleType) and not is_of_library(type(part).__module__):
+            parts += itertools.islice(getattr(part, "__dict__", {}).values(), LENGTH)
     return total
+
+
+def is_of_library(module: str | None) -> bool:
+    """Whether a module is of a package whose functions and objects read nothing that changes."""
+    return module is not None and module.partition(".")[0] in _LIBRARIES
 
 
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:

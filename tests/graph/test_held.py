@@ -21,6 +21,18 @@ def test_the_bytes_that_a_key_holds():
     assert held.held(("rule", [jnp.ones(3)], None, 1.0)) == 12
 
 
+class Model:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def log(self, x):
+        return self.weights, x
+
+
+def test_a_long_list_is_not_gone_through():
+    assert held.held([[None] * held.LENGTH + [jnp.ones(3)], jnp.ones(4)]) == 16
+
+
 def test_the_bytes_that_functions_hold():
     array = jnp.ones(3)
 
@@ -28,7 +40,8 @@ def test_the_bytes_that_functions_hold():
         return array, recursive
 
     assert held.held(("policy", recursive)) == 12
-    assert held.held(functools.partial(lambda x, y=array: (x, y), array)) == 24
+    assert held.held(functools.partial(lambda x, y=array: (x, y), jnp.ones(4))) == 28
+    assert held.held({"log": Model(array).log}) == 12
     assert held.held(Kept(jax.make_jaxpr(lambda x: x * array)(1.0))) == 12
 
 
@@ -80,6 +93,12 @@ def _policy(data):
     return fgrad.grad(jax.checkpoint(jnp.sin, policy=lambda *_, **__: data.ndim == 0))
 
 
+def _object(data):
+    f = jax.custom_vjp(lambda model, x: x * model.weights[0], nondiff_argnums=(0,))
+    f.defvjp(lambda model, x: (f(model, x), None), lambda model, _, ct: (ct * model.weights[0],))
+    return fgrad.grad(functools.partial(f, Model(data)))
+
+
 def _custom_vmap(data):
     f = jax.custom_batching.custom_vmap(lambda x: x * data[0])
     f.def_vmap(lambda size, mapped, x: (x * data[0], mapped[0]))
@@ -101,7 +120,7 @@ def _custom_jvp_in_jit_in_jit(data):
 @pytest.mark.parametrize(
     "make",
     [
-        _debug_callback, _policy, _custom_vmap, _jitted, _custom_jvp_in_jit, _custom_jvp_in_jit_in_jit,
+        _debug_callback, _policy, _object, _custom_vmap, _jitted, _custom_jvp_in_jit, _custom_jvp_in_jit_in_jit,
     ],
 )  # fmt: skip
 def test_arrays_of_functions_made_in_a_loop_go(make, monkeypatch):
