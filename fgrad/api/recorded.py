@@ -83,7 +83,7 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     numbers = tuple(recorder.outputs(outputs) if recorder.used_later else map(recorder.number, outputs))
     recorder.open = False
     if recorder.call is not None:
-        recorder.call = recorder.call.ended()
+        recorder.call.end()
     note_end(recorder)
     return Recorded(recorder, numbers, [*recorder.inputs, *recorder.consts])
 

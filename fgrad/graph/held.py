@@ -9,7 +9,6 @@ So it is with callbacks, policies of checkpoints and other functions and objects
 operations.
 """
 
-import dataclasses
 import functools
 import itertools
 import types
@@ -18,8 +17,6 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
-
-from fgrad.jaxcore import is_closed_jaxpr
 
 Key = TypeVar("Key")
 
@@ -51,14 +48,16 @@ def held(key: Any) -> int:
             parts += [part.__func__, part.__self__]
         elif isinstance(part, list | dict):
             parts += itertools.islice(part.values() if isinstance(part, dict) else part, LENGTH)
-        elif is_closed_jaxpr(part):
-            parts += part.consts
         elif type(own := getattr(part, "held", None)) is int:  # a user's object may have an attribute of that name
             total += own
-        elif dataclasses.is_dataclass(part) and not isinstance(part, type):  # JAX's records of callbacks, too
-            parts += [getattr(part, field.name, None) for field in dataclasses.fields(part)]
-        elif not isinstance(part, type | types.ModuleType) and not is_of_library(type(part).__module__):
-            parts += itertools.islice(getattr(part, "__dict__", {}).values(), LENGTH)
+        elif fields := getattr(type(part), "__dataclass_fields__", None):  # JAX's records of callbacks are such, too
+            parts += [getattr(part, name, None) for name in fields]
+        elif (
+            not isinstance(part, type | types.ModuleType)
+            and (own := getattr(part, "__dict__", None))
+            and not is_of_library(type(part).__module__)
+        ):
+            parts += itertools.islice(own.values(), LENGTH)
     return total
 
 

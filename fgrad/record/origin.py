@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define
 from jax import tree_util
 
 from fgrad.graph.source import is_hidden
@@ -48,8 +48,8 @@ class Call:
         except Exception:  # the user's node class does not accept numbers
             return f"number {number + 1}"
 
-    def ended(self) -> "Call":
-        """The same call for messages alone, without what the function closes over.
+    def end(self) -> None:
+        """Keep what messages say of the function, and not what it closes over.
 
         What JAX keeps for as long as a function lives may hold the recording in which JAX has traced it (the rule of a
         custom_jvp does); the function would live for ever if the recording held it.
@@ -57,10 +57,10 @@ class Call:
         function = self.function
         while (inner := getattr(function, "__wrapped__", None)) is not None:
             function = inner
-        if type(function) is not FunctionType:
-            return self
-        cells = tuple([CellType() for _ in function.__code__.co_freevars])
-        return evolve(self, function=FunctionType(function.__code__, {}, function.__name__, closure=cells))
+        if type(function) is FunctionType:
+            code = function.__code__
+            cells = tuple(map(CellType, code.co_freevars))
+            self.function = FunctionType(code, {}, function.__name__, closure=cells)
 
     def __str__(self) -> str:
         code = getattr(_unwrapped(self.function), "__code__", None)

@@ -176,4 +176,4 @@ def _staged_silently(
     finally:
         stager.open = False
         if call is not None:
-            stager.call = call.ended()
+            call.end()

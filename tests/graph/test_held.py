@@ -11,7 +11,7 @@ import pytest
 
 import fgrad
 from fgrad.graph import held
-from fgrad.graph.op import Kept
+from fgrad.graph.op import Kept, freeze
 from fgrad.run.cache import Cache
 
 SIZE = held.LITTLE
@@ -42,7 +42,7 @@ def test_the_bytes_that_functions_hold():
     assert held.held(("policy", recursive)) == 12
     assert held.held(functools.partial(lambda x, y=array: (x, y), jnp.ones(4))) == 28
     assert held.held({"log": Model(array).log}) == 12
-    assert held.held(Kept(jax.make_jaxpr(lambda x: x * array)(1.0))) == 12
+    assert held.held(freeze(jax.make_jaxpr(lambda x: x * array)(1.0))) == 12
 
 
 def test_the_oldest_entries_are_dropped():
