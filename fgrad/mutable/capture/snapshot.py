@@ -31,6 +31,7 @@ from itertools import chain
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinMethodType,
+    CellType,
     CodeType,
     FunctionType,
     MappingProxyType,
@@ -274,7 +275,9 @@ class Snapshot:
             self.variables[id(value), "args"] = Parts(value), "args", value.args
             return [(location.attribute("args"), value.args), *self.attributes(value, location)]
         if isinstance(value, ContextVar):
-            return self._context_value(value, location)
+            return self._variable(value, ContextValue(value), location.attribute("get()"))
+        if isinstance(value, CellType) and "" in Variable(value):
+            return self._variable(value, Variable(value), location.attribute("cell_contents"))
         if isinstance(value, threading.local):
             return self.attributes(value, location, namespace=vars(value))
         if isinstance(value, np.ndarray):
@@ -304,13 +307,13 @@ class Snapshot:
             return []
         return [(location.item(key), result) for key, result in self.track(cache).items()]
 
-    def _context_value(self, variable: ContextVar[Any], location: Location) -> list[tuple[Location, Any]]:
-        """The value of a context variable."""
-        value = variable.get(MISSING)
-        self.variables[id(variable), ""] = ContextValue(variable), "", value
+    def _variable(self, owner: Any, scope: ContextValue | Variable, location: Location) -> list[tuple[Location, Any]]:
+        """The value of a variable that is an object, such as a context variable, and its location."""
+        value = scope.get("", MISSING)
+        self.variables[id(owner), ""] = scope, "", value
         if isinstance(value, Tensor):
             self.held_tensors.add(id(value))
-        return [] if value is MISSING else [(location.attribute("get()"), value)]
+        return [] if value is MISSING else [(location, value)]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""

@@ -911,6 +911,27 @@ def a_context_variable(compile):
 
 
 @scenario
+def a_cell(compile):
+    cell, kept = types.CellType(2.0), []
+
+    def function(x):
+        y = x * cell.cell_contents
+        cell.cell_contents = y.sum()
+        return y
+
+    f = compile(lambda x: x * cell.cell_contents)
+    thrice(f, ones())
+    cell.cell_contents = 5.0
+    kept.append(f(ones()))
+    cell.cell_contents = ones() * 3
+    kept.append(f(ones()))
+    f = compile(function)
+    for _ in range(4):
+        kept += [f(ones()), cell.cell_contents, type(cell.cell_contents)]
+    return kept
+
+
+@scenario
 def attributes_of_a_thread(compile):
     local = threading.local()
     local.scale, local.calls = 2.0, 0
