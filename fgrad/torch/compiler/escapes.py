@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fgrad.mutable.capture.scopes import Slots
+from fgrad.mutable.capture.scopes import Slots, as_dict
 from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
@@ -70,7 +70,9 @@ def _is_traced(tensor: Tensor, tape: Any) -> bool:
 def _values(container: Any) -> Iterable[Any]:
     if isinstance(container, Hidden):
         return container.values()
-    return [x for item in container.items() for x in item] if isinstance(container, dict | Slots) else container
+    return (
+        [x for item in as_dict(container).items() for x in item] if isinstance(container, dict | Slots) else container
+    )
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
