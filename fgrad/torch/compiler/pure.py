@@ -10,7 +10,7 @@ average created by the user's step), both graphs are kept, and ``state["begun"]`
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -53,6 +53,7 @@ BY_NUMBERS = (
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
 _NUMBERS = (bool, int, float)
+_VALUES = (*_NUMBERS, complex, str, bytes)
 KEPT = "torch.pure: {path} is a view of an argument after the call. Way out: keep a copy (x.clone())."
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
@@ -381,7 +382,7 @@ def _result(result: Any) -> Callable[[list[Any]], Any]:
 
 
 def check_unchanged(snapshot: Snapshot) -> None:
-    """Raise an error if a function has changed a number, of Python's or in an array, that outlives the call.
+    """Raise an error if a function has changed a number or a text, or an array's elements, that outlive the call.
 
     Raises:
       RuntimeError: it has; the message says which.
@@ -398,11 +399,15 @@ def check_unchanged(snapshot: Snapshot) -> None:
 
 
 def _check_same(holding: Holding, old: Any, snapshot: Snapshot) -> None:
-    one, two = list[Any](), list[Any]()
-    if take_apart(old, one) == take_apart(holding.read(), two):
-        for before, after in zip(one, two, strict=True):
-            if type(before) in _NUMBERS and type(after) in _NUMBERS and not _is_same(after, before):
-                raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
+    one, two, new = list[Any](), list[Any](), holding.read()
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if take_apart(old, one) == take_apart(new, two):
+        pairs = [(x, y) for x, y in zip(one, two, strict=True) if type(x) in _VALUES and type(y) in _VALUES]
+    elif isinstance(old, tuple) and isinstance(new, tuple) and all(type(x) in _VALUES for x in (*one, *two)):
+        pairs = [(old, new)]
+    for before, after in pairs:
+        if not _is_same(after, before):
+            raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
 
 
 def _is_same(value: Any, old: Any) -> bool:

@@ -560,3 +560,32 @@ def test_what_is_no_array_is_not_traced():
     for other in (False, np.array([True, True])):
         with pytest.raises(ValueError, match="the function was made with True. What is no array"):
             function(state, x, negative=other)
+
+
+@pytest.mark.parametrize("before, after", [("warm", "main"), (b"", b"a"), (1j, 2j), ((), (1,)), ((1, "a"), (2, "a"))])
+def test_values_of_python_may_not_change(before, after):
+    kept = {"x": before}
+
+    def step(x):
+        y = x * 2 if kept["x"] == before else x * 3
+        kept["x"] = after
+        return y
+
+    with pytest.raises(RuntimeError, match=r"^torch.pure: the function changes kept\['x'\]"):
+        torch.pure(step)(torch.ones(2))
+    assert kept["x"] == before
+    kept["x"] = after
+    assert torch.pure(step)(torch.ones(2))[0]({}, np.ones(2, np.float32))[1].tolist() == [3, 3]
+
+
+def test_the_gradient_of_a_parameter_that_the_first_call_makes_is_an_error():
+    kept = {"p": None}
+
+    def step(x):
+        if kept["p"] is None:
+            kept["p"] = torch.nn.Parameter(torch.zeros(2))
+        (kept["p"] * x).sum().backward()
+        return kept["p"].grad.clone()
+
+    with pytest.raises(RuntimeError, match=r"^torch.pure: kept\['p'\].grad is made by the first call"):
+        torch.pure(step)(torch.ones(2))
