@@ -293,7 +293,7 @@ class Snapshot:
             return [(location.attribute("args"), value.args), *self.attributes(value, location)]
         if isinstance(value, ContextVar):
             return self._variable(value, ContextValue(value), location.attribute("get()"))
-        if isinstance(value, CellType) and "" in Variable(value):
+        if isinstance(value, CellType):
             return self._variable(value, Variable(value), location.attribute("cell_contents"))
         if isinstance(value, threading.local):
             return self.attributes(value, location, namespace=vars(value))
@@ -333,6 +333,8 @@ class Snapshot:
     def _variable(self, owner: Any, scope: ContextValue | Variable, location: Location) -> list[tuple[Location, Any]]:
         """The value of a variable that is an object, such as a context variable, and its location."""
         value = scope.get("", MISSING)
+        if value is MISSING and isinstance(scope, Variable):
+            return []
         self.variables[id(owner), ""] = scope, "", value
         if isinstance(value, Tensor):
             self.held_tensors.add(id(value))

@@ -111,9 +111,10 @@ SEARCHED = 1000
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
     """The items of a list, tuple or dict, or the attributes of a user's object, without methods of the user's."""
-    for kind in (list, tuple):
-        if isinstance(value, kind):
-            return enumerate(islice(kind.__iter__(value), SEARCHED))
+    if isinstance(value, list):
+        return enumerate(islice(list.__iter__(value), SEARCHED))
+    if isinstance(value, tuple):
+        return enumerate(islice(tuple.__iter__(value), SEARCHED))
     if isinstance(value, dict):
         return list(islice(dict.items(value), SEARCHED))
     if isinstance(value, type | ModuleType):
