@@ -82,6 +82,8 @@ def close(recorder: Recorder, outputs: Sequence[Any]) -> Recorded:
     # nearly always no more than this: a call less in every gradient
     numbers = tuple(recorder.outputs(outputs) if recorder.used_later else map(recorder.number, outputs))
     recorder.open = False
+    if recorder.call is not None:
+        recorder.call.end()
     note_end(recorder)
     return Recorded(recorder, numbers, [*recorder.inputs, *recorder.consts])
 

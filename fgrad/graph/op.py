@@ -69,6 +69,10 @@ def enter_lowering(primitive: Primitive, rule: Callable[["Op"], Callable[..., An
     LOWERINGS[primitive] = rule
 
 
+#: parameters of JAX's primitives that are functions of the user's
+_USERS = frozenset({"callback", "jaxpr", "update_jaxpr"})
+
+
 class Op:
     """One operation: ``primitive`` with ``params``, from values of ``in_types`` to values of ``out_types``.
 
@@ -118,7 +122,8 @@ class Op:
         #: that of its operands; if they have none, the one in whose context it was recorded
         self.mesh: AbstractMesh | None = mesh
         #: the bytes of the arrays that it keeps alive: NOTE [Rules that hold arrays]
-        self.held: int = held(key) if isinstance(primitive, Region) else 0
+        holds = self.foreign or isinstance(primitive, Region) or not _USERS.isdisjoint(params)
+        self.held: int = held(key[1]) if holds else 0
         #: a cache of its derivatives and other derived results
         self.derived: dict[Any, Any] = {}
 
@@ -244,10 +249,11 @@ _jaxpr_keys: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 def _jaxpr_key(jaxpr: Any) -> Any:
     """The key of a jaxpr among a primitive's parameters (a reducer, say): its text, unless it has constants."""
+    if consts := closed_parts(jaxpr)[1]:
+        return ("jaxpr", Kept(jaxpr), *map(Kept, consts))  # in the table it would keep the jaxpr alive
     key = _jaxpr_keys.get(jaxpr)
     if key is None:
-        key = ("jaxpr", str(jaxpr)) if not closed_parts(jaxpr)[1] else ("jaxpr", Kept(jaxpr))
-        _jaxpr_keys[jaxpr] = key
+        key = _jaxpr_keys[jaxpr] = ("jaxpr", str(jaxpr))
     return key
 
 

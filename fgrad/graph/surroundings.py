@@ -16,12 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from fgrad.graph.held import is_of_library
 from fgrad.graph.op import Kept, freeze
 from fgrad.jaxcore import is_unhashable
 
 _PLAIN = (int, float, complex, str, bytes, bool, np.generic, np.dtype)
-#: packages whose functions and objects read nothing that changes
-_LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "fgrad", "builtins", "functools", "typing")
 #: how many calls or containers deep one looks, and how long a container may be
 _DEPTH, _LENGTH = 4, 64
 #: a larger array is compared by identity
@@ -59,10 +58,12 @@ def of_argument(value: Any) -> Hashable:
         return (functools.partial, *map(of_argument, (value.func, value.args, value.keywords)))
     if value is None or isinstance(value, _PLAIN) or (isinstance(value, np.ndarray) and value.dtype != object):
         return freeze(value)
-    if isinstance(value, jax.Array) or (callable(value) and _is_of_library(getattr(value, "__module__", None))):
+    if isinstance(value, jax.Array) or (callable(value) and is_of_library(getattr(value, "__module__", None))):
         return Kept(value)
     function = getattr(value, "__wrapped__", value)  # that of jax.jit
-    return (Kept(value), surroundings(function)) if isinstance(function, types.FunctionType) else Kept(object())
+    if isinstance(function, types.FunctionType):
+        return (Kept(value), surroundings(function))
+    return Kept((value,))  # a new tuple, which tells the bytes that the object holds
 
 
 def _reach(value: Any, functions: dict[types.FunctionType, list[Any]], depth: int) -> None:
@@ -81,7 +82,7 @@ def _outside(function: types.FunctionType) -> list[Any]:
     """The values of a function's variables from outside: captured ones, globals, defaults."""
     values = [_contents(cell) for cell in function.__closure__ or ()]
     own = function.__globals__
-    if not _is_of_library(own.get("__name__")):
+    if not is_of_library(own.get("__name__")):
         values += [own[name] for name in _names(function.__code__) if name in own]
         values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     return values
@@ -105,7 +106,7 @@ def _of_value(value: Any, names: Collection[str], depth: int) -> Iterator[Hashab
     elif isinstance(value, types.FunctionType) or not depth:
         return
     elif isinstance(value, types.ModuleType):
-        if not _is_of_library(value.__name__):
+        if not is_of_library(value.__name__):
             yield from _of_attributes(value, (), names, 1)
     elif isinstance(value, list | tuple | dict):
         items = itertools.islice(value.items() if isinstance(value, dict) else value, _LENGTH)
@@ -116,7 +117,7 @@ def _of_value(value: Any, names: Collection[str], depth: int) -> Iterator[Hashab
         yield from _of_value([*value.args, *value.keywords.values()], names, depth)
     else:
         kind = value if isinstance(value, type) else type(value)
-        if not _is_of_library(kind.__module__):
+        if not is_of_library(kind.__module__):
             yield from _of_attributes(value, kind.__mro__, names, depth - 1)
 
 
@@ -129,10 +130,6 @@ def _of_attributes(value: Any, classes: Sequence[type], names: Collection[str], 
             found = owner[name]
             slot = isinstance(found, types.MemberDescriptorType)
             yield from _of_value(getattr(value, name, None) if slot else found, names, depth)
-
-
-def _is_of_library(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] in _LIBRARIES
 
 
 @functools.lru_cache(1 << 10)

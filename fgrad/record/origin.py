@@ -5,6 +5,7 @@ All of it is derived from the tape when an error is raised; a recording only kee
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
 from attrs import define
@@ -46,6 +47,20 @@ class Call:
             return parameter(self.function, path[1].idx) + tree_util.keystr(path[2:])
         except Exception:  # the user's node class does not accept numbers
             return f"number {number + 1}"
+
+    def end(self) -> None:
+        """Keep what messages say of the function, and not what it closes over.
+
+        What JAX keeps for as long as a function lives may hold the recording in which JAX has traced it (the rule of a
+        custom_jvp does); the function would live for ever if the recording held it.
+        """
+        function = self.function
+        while (inner := getattr(function, "__wrapped__", None)) is not None:
+            function = inner
+        if type(function) is FunctionType:
+            code = function.__code__
+            cells = tuple(map(CellType, code.co_freevars))
+            self.function = FunctionType(code, {}, function.__name__, closure=cells)
 
     def __str__(self) -> str:
         code = getattr(_unwrapped(self.function), "__code__", None)

@@ -212,8 +212,19 @@ class Recording(TakesGraphs):
             values = with_last_tokens(self, values)
         return list(map(self.number, values))
 
+    def constant(self, const: Const) -> int:
+        """The number of a graph's constant: arrays are lifted, so that another array needs no other program."""
+        if type(const.value) is Tracer:
+            return self.number(const.value)
+        if not np.ndim(const.value) or is_reference(const.type):
+            return self.literal(const)
+        entry = self.lifted.get(id(const))
+        if entry is None:
+            entry = self.lifted[id(const)] = (self.lift(const.value), const, const.type)
+        return entry[0]
+
     def literal(self, const: Const) -> int:
-        """The number of a constant that is part of the program (it comes from a template, not from the user)."""
+        """The number of a constant that is part of the program."""
         entry = self.lifted.get(id(const))
         if entry is None:
             number = self.append(_leaf(LITERAL, const, const.type), (), None)
@@ -241,7 +252,7 @@ class Recording(TakesGraphs):
         numbers = [self.number(x) for x in args]
         n = len(numbers)
         for const in graph.consts:
-            numbers.append(self.number(const.value) if type(const.value) is Tracer else self.literal(const))
+            numbers.append(self.constant(const))
         if not graph.effects and not graph.closing:
             ops, inputs, count = self.ops, self.args, self.count
             for node in graph.nodes:

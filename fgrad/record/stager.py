@@ -175,3 +175,5 @@ def _staged_silently(
             return stager, *with_x64_for(in_types, restoring_trace, _outputs, stager, function, tracers)
     finally:
         stager.open = False
+        if call is not None:
+            call.end()

@@ -316,6 +316,7 @@ def step(
         grads = tensor_hooks(node, [*grads])
     if node.pre_hooks:
         grads = pre_hooks(node, grads)
+    hooked = bool(node.post_hooks)
     thread_modes = task.modes
     before = thread_modes.get("evaluating")
     try:
@@ -335,7 +336,8 @@ def step(
     if node.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
             input_grads = requested_gradients(node, input_grads)
-        input_grads = post_hooks(node, input_grads, grads)
+        # as in PyTorch, which keeps no gradients for hooks that are added while the node runs
+        input_grads = post_hooks(node, input_grads, grads if hooked else ())
     if unusual.on and modes.anomaly and modes.check_nan:
         if not task.retain_graph:
             task.released_at_end.append(node)  # its saved values tell where a NaN comes from

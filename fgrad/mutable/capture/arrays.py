@@ -1,5 +1,6 @@
 """Arrays that a function can reach: what it reads of them would be constants, so their elements are guarded."""
 
+import ctypes
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -56,3 +57,21 @@ class Bytes:
     def restore(self, before: Any) -> None:
         """Put the bytes back."""
         self.owner[:] = before
+
+
+@frozen
+class Memory(Bytes):
+    """The bytes of an object of ``ctypes``, without what its pointers point to."""
+
+    owner: "ctypes._CData"
+
+    def copy(self) -> bytes:
+        return bytes(self.owner)
+
+    def restore(self, before: bytes) -> None:
+        """Put the bytes back."""
+        ctypes.memmove(ctypes.addressof(self.owner), before, len(before))
+
+
+#: the class of all objects of ``ctypes``
+IN_MEMORY: type = ctypes.Structure.__base__  # type: ignore[assignment]

@@ -104,11 +104,10 @@ def settle(snapshot: Snapshot) -> None:
             container.difference_update(found)
             container.update(map(settled, found))
             continue
-        if isinstance(container, dict) and any(settled(key) is not key for key in container):
-            items = [*container.items()]
-            container.clear()
-            for key, value in items:
-                container[settled(key)] = value
+        if isinstance(container, dict) and any(settled(key) is not key for key in dict.keys(container)):
+            items = {settled(key): value for key, value in as_dict(container).items()}
+            as_dict(container).clear()
+            as_dict(container).update(items)
         if isinstance(container, Elements | Bytes):
             continue
         entries: Any = Items(container) if isinstance(container, list | deque) else as_dict(container) or container

@@ -174,6 +174,10 @@ class Pieces:
         """Whether a tensor of one element is not zero: here its value is known."""
         return bool(flag)
 
+    def is_met(self, requirement: Tensor) -> bool:
+        """Whether a tensor of one element is not zero: here its value is known."""
+        return bool(requirement)
+
     def late_number(self, value: Any, kind: type) -> None:
         """None: a number that is asked for ends the piece."""
 

@@ -26,12 +26,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
+from ctypes import sizeof
 from functools import partial
 from itertools import chain
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
+    CellType,
     CodeType,
     FunctionType,
     MappingProxyType,
@@ -44,7 +46,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from fgrad.mutable.capture.arrays import Bytes, Elements
+from fgrad.mutable.capture.arrays import IN_MEMORY, Bytes, Elements, Memory
 from fgrad.mutable.capture.caches import CachedFunction, CachedResults
 from fgrad.mutable.capture.libraries import (
     is_foreign,
@@ -142,6 +144,8 @@ class Snapshot:
     asks_type: bool = False
     #: by id, objects that are nothing but their attributes, and the names of those that some function may use
     plain: dict[int, tuple[Any, Location, set[str]]] = field(factory=dict)
+    #: by id, the user's modules that objects hold
+    modules: dict[int, tuple[ModuleType, Location]] = field(factory=dict)
     #: by id, the user's classes whose attributes some function may use, and those it may instantiate
     classes: dict[int, type] = field(factory=dict)
     instantiable: dict[int, type] = field(factory=dict)
@@ -161,7 +165,7 @@ class Snapshot:
         while late:
             location, value = late.pop(0)
             self._walk([*self.children(value, location)], late)
-        while attributes := [*self._class_attributes(), *self._object_attributes()]:
+        while attributes := [*self._class_attributes(), *self._object_attributes(), *self._module_attributes()]:
             self.walk(attributes)
         return self
 
@@ -188,6 +192,20 @@ class Snapshot:
                     if isinstance(attribute, Tensor):
                         self.held_tensors.add(id(attribute))
                     attributes.append((location.attribute(name), attribute))
+        return attributes
+
+    def _module_attributes(self) -> list[tuple[Location, Any]]:
+        """The unvisited variables of modules that objects hold which the functions found so far may use."""
+        attributes: list[tuple[Location, Any]] = []
+        for module, location in self.modules.values():
+            namespace = vars(module)
+            for name in [x for x in namespace if x in self.read or x in self.called]:
+                value = namespace[name]
+                if (id(namespace), name) not in self.variables and not isinstance(value, ModuleType):
+                    self.variables[id(namespace), name] = namespace, name, value
+                    if isinstance(value, Tensor):
+                        self.held_tensors.add(id(value))
+                    attributes.append((location.attribute(name), value))
         return attributes
 
     def _may_be_used(self, cls: type, name: str, value: Any) -> bool:
@@ -278,7 +296,9 @@ class Snapshot:
             self.variables[id(value), "args"] = Parts(value), "args", value.args
             return [(location.attribute("args"), value.args), *self.attributes(value, location)]
         if isinstance(value, ContextVar):
-            return self._context_value(value, location)
+            return self._variable(value, ContextValue(value), location.attribute("get()"))
+        if isinstance(value, CellType):
+            return self._variable(value, Variable(value), location.attribute("cell_contents"))
         if isinstance(value, threading.local):
             return self.attributes(value, location, namespace=vars(value))
         if isinstance(value, np.ndarray):
@@ -288,8 +308,14 @@ class Snapshot:
             if len(value) <= LARGEST:
                 self.track(Bytes(value))
             return ()
+        if isinstance(value, IN_MEMORY):
+            if sizeof(value) <= LARGEST:
+                self.track(Memory(value))
+            return ()
         if isinstance(value, MappingProxyType):
             return [(location, x) for x in gc.get_referents(value) if "__module__" not in x]  # not those of a class
+        if isinstance(value, ModuleType) and not is_foreign(vars(value).get("__name__")):
+            self.modules[id(value)] = value, location
         if isinstance(value, type | ModuleType) or is_without_state(module_of(type(value))):
             return ()
         if isinstance(value, CachedFunction) and not is_foreign(module_of(value)):
@@ -308,13 +334,15 @@ class Snapshot:
             return []
         return [(location.item(key), result) for key, result in self.track(cache).items()]
 
-    def _context_value(self, variable: ContextVar[Any], location: Location) -> list[tuple[Location, Any]]:
-        """The value of a context variable."""
-        value = variable.get(MISSING)
-        self.variables[id(variable), ""] = ContextValue(variable), "", value
+    def _variable(self, owner: Any, scope: ContextValue | Variable, location: Location) -> list[tuple[Location, Any]]:
+        """The value of a variable that is an object, such as a context variable, and its location."""
+        value = scope.get("", MISSING)
+        if value is MISSING and isinstance(scope, Variable):
+            return []
+        self.variables[id(owner), ""] = scope, "", value
         if isinstance(value, Tensor):
             self.held_tensors.add(id(value))
-        return [] if value is MISSING else [(location.attribute("get()"), value)]
+        return [] if value is MISSING else [(location, value)]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""

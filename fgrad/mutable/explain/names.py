@@ -9,7 +9,7 @@ notes in ``modes.module`` which module runs, and a node keeps that scope; the mo
 import sys
 from collections.abc import Iterable, Iterator
 from inspect import CO_OPTIMIZED
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import ModuleType
 from typing import Any
 
@@ -110,12 +110,20 @@ SEARCHED = 1000
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The items of a list, tuple or dict, or the attributes of a user's object."""
-    if isinstance(value, list | tuple):
-        return enumerate(value[:SEARCHED])
+    """The items of a list, tuple or dict, or the attributes of a user's object, without methods of the user's."""
+    if isinstance(value, list):
+        return enumerate(islice(list.__iter__(value), SEARCHED))
+    if isinstance(value, tuple):
+        return enumerate(islice(tuple.__iter__(value), SEARCHED))
     if isinstance(value, dict):
-        return list(value.items())[:SEARCHED]
-    return list(getattr(value, "__dict__", {}).items()) if not isinstance(value, type | ModuleType) else ()
+        return list(islice(dict.items(value), SEARCHED))
+    if isinstance(value, type | ModuleType):
+        return ()
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return ()
+    return list(dict.items(attributes)) if isinstance(attributes, dict) else ()
 
 
 def _in_container(value: Any, tensor: Tensor) -> str | None:

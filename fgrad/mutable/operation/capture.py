@@ -84,6 +84,14 @@ def usually(flag: Tensor, usual: bool) -> bool:
     return bool(flag) if modes.capturing is None else modes.capturing.usually(flag, usual)
 
 
+def is_met(requirement: Tensor) -> bool:
+    """Whether a tensor of one element is not zero, where the caller raises an error if it is.
+
+    A compiled call expects that it is not (NOTE [Expectations]); a graph that is kept checks no elements.
+    """
+    return bool(requirement) if modes.capturing is None else modes.capturing.is_met(requirement)
+
+
 def expect(requirement: Callable[[], Any]) -> None:
     """Expect that a tensor has no zeros: what an operation requires of elements that nobody knows yet.
 

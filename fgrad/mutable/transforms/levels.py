@@ -35,6 +35,34 @@ _numbers = itertools.count(1)
 
 
 @frozen(eq=False)
+class Argument:
+    """A batch that a level maps over.
+
+    Attributes:
+      given: the tensor that ``vmap`` was called with.
+      axis: its mapped axis.
+      batch: the tensor with that axis first.
+      examples: what the function sees; with their first node and value.
+    """
+
+    given: Tensor
+    axis: int
+    batch: Tensor
+    examples: Tensor
+    node: Node | None = field(init=False)
+    value: Any = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "node", self.examples._node)
+        object.__setattr__(self, "value", self.examples._value())
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing was written to the examples; the writes of running statistics are not counted."""
+        return not self.examples._counter.value and self.examples._value() is self.value
+
+
+@frozen(eq=False)
 class MapLevel:
     """One open call of ``vmap``.
 
@@ -43,7 +71,7 @@ class MapLevel:
       size: of the batch.
       randomness: "error", "different" or "same".
       outer_modes: ``modes.level`` and ``modes.derived`` outside of it.
-      arguments: the batches that it maps over, each with its single examples, and their first node and value.
+      arguments: the batches that it maps over.
       duals: the tensors from outside of which dual tensors were made inside, as seen there, and their first node.
     """
 
@@ -51,24 +79,19 @@ class MapLevel:
     size: int
     randomness: str
     outer_modes: tuple[int, int]
-    arguments: list[tuple[Tensor, Tensor, Node | None, Any]] = field(factory=list, init=False, repr=False)
+    arguments: list[Argument] = field(factory=list, init=False, repr=False)
     duals: list[tuple[Tensor, Tensor, Node | None]] = field(factory=list, init=False, repr=False)
 
-    def entered(self, batch: Tensor, examples: Tensor) -> Tensor:
-        """The examples of a batch, which are remembered as an argument."""
-        self.arguments.append((batch, examples, examples._node, examples._value()))
-        return examples
-
-    def argument_of(self, examples: Tensor) -> Tensor | None:
-        """The batch of which these are the examples themselves, written or not; None if they have been detached."""
-        for batch, entered, node, _ in self.arguments:
-            if entered is examples:
-                return batch if entered._node is node or is_tracked(entered) else None
+    def argument_of(self, examples: Tensor) -> Argument | None:
+        """The argument of which these are the examples themselves, written or not; None if they have been detached."""
+        for argument in self.arguments:
+            if argument.examples is examples:
+                return argument if examples._node is argument.node or is_tracked(examples) else None
         return None
 
     def batch_behind(self, view: Tensor) -> Tensor | None:
         """The batch in whose examples' memory this is a view."""
-        return next((batch for batch, entered, *_ in self.arguments if entered._storage is view._storage), None)
+        return next((each.batch for each in self.arguments if each.examples._storage is view._storage), None)
 
     def write_back(self) -> None:
         """Copy to the batches what was written to their examples, and give others the history of what was written.
@@ -76,11 +99,11 @@ class MapLevel:
         Called after the level.
         """
         while self.arguments:
-            batch, examples, node, value = self.arguments.pop(0)
-            # the writes of running statistics are not counted
-            if examples._counter.value or examples._value() is not value:
+            argument = self.arguments.pop(0)
+            batch, examples = argument.batch, argument.examples
+            if not argument.unchanged:
                 # what was written without a record, in no_grad or to a detached tensor, is written so here
-                with nullcontext() if examples._node is not node else no_grad():
+                with nullcontext() if examples._node is not argument.node else no_grad():
                     batch.copy_(cross_out(examples, self))
                 for counter in counters_of(batch, modes.dual_level + 1):
                     counter.value += examples._counter.value - 1  # each write counts, and the copy has been one
@@ -430,10 +453,11 @@ def brought_to_write(tensor: Tensor) -> Tensor:
     return inside
 
 
+#: PyTorch's error, which names the operation; most are "arithmetic"
 INPLACE = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+    "vmap: inplace {0}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
     "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+    "over in a vmap. Please try to use out-of-place operators instead of inplace {0}. If said operator is being "
     "called inside the PyTorch framework, please file a bug report instead."
 )
 
@@ -447,7 +471,7 @@ def check_write(tensor: Tensor, value: Any) -> None:
             "function's graph runs again. Pass the tensor as an argument, or write to a clone() of it."
         )
     if outgrows(tensor, value):
-        raise RuntimeError(INPLACE)
+        raise RuntimeError(INPLACE.format("arithmetic"))
 
 
 def outgrows(tensor: Tensor, value: Any) -> bool:

@@ -73,10 +73,10 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
     """The results of the function's own rule on whole batches, mapped again."""
     leaves, structure = flatten(args)
-    mapped = [isinstance(x, Tensor) and is_mapped(x._value(), level) for x in leaves]
     with below(level):
-        batches = [cross_out(x, level) if m else x for x, m in zip(leaves, mapped, strict=True)]
-        dims = unflatten([0 if m else None for m in mapped], structure)
+        pairs = [_batch(x, level) for x in leaves]
+        batches = [batch for batch, _ in pairs]
+        dims = unflatten([dim for _, dim in pairs], structure)
         returned = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(batches, structure))
     expected = (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
@@ -100,6 +100,18 @@ def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
         for x, dim in zip(outputs, mapped_dims, strict=True)
     ]
     return unflatten(examples, out_structure)
+
+
+def _batch(x: Any, level: MapLevel) -> tuple[Any, int | None]:
+    """An argument as a whole batch, as it was given to ``vmap`` if it is an argument there, and its mapped axis."""
+    if not (isinstance(x, Tensor) and is_mapped(x._value(), level)):
+        return x, None
+    argument = level.argument_of(x)
+    if argument is None:
+        return cross_out(x, level), 0
+    if argument.unchanged:
+        return argument.given, argument.axis
+    return ops.movedim(cross_out(x, level), 0, argument.axis), argument.axis
 
 
 def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], batches: list[Any]) -> Tensor:

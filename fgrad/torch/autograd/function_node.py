@@ -280,7 +280,7 @@ class _Call:
         edges: list[Edge | None] = [
             gradient_edge(x) if self.recorded and x._type.inexact and is_tracked(x) else None for x in self.inputs
         ]
-        level, modes.dual_level = modes.dual_level, -1
+        forward_grad, modes.forward_grad = modes.forward_grad, False
         try:
             with no_grad():
                 if self.cls.setup_context is Rules.setup_context:
@@ -289,7 +289,7 @@ class _Call:
                     returned = function(*self.args, **kwargs)
                     self.cls.setup_context(self.ctx, self.args, returned)
         finally:
-            modes.dual_level = level
+            modes.forward_grad = forward_grad
         self.ctx.next_edges = edges
         return returned
 

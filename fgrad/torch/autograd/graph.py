@@ -60,12 +60,13 @@ class saved_tensors_hooks(Mode):
         leave = super().end(before)
         if all(pair is not self.pair for pair in before["saved_hooks"]):
             return leave
-        around = self.close
+        around, depth = self.close, len(before["saved_hooks"])
 
         def leave_inner() -> None:
             """Leave a block within a block of the same object, which is left by what was to leave it."""
-            leave()
             self.close = around
+            # a block that a hook has entered is left by backward
+            (leave if len(modes.saved_hooks) > depth else around)()
 
         return leave_inner
 

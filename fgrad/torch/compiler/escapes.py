@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fgrad.mutable.capture.scopes import Slots
+from fgrad.mutable.capture.scopes import Slots, as_dict
 from fgrad.mutable.capture.snapshot import Hidden, Location, Snapshot
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.mutable.values.batched import unbatched
 from fgrad.torch.compiler.new_tensors import NotReplayable
 from fgrad.torch.compiler.step import Step
@@ -57,7 +58,7 @@ def _escaped(step: Step, outside: Collection[Node]) -> list[str]:
         known |= {id(x): x for x in walk.tensors}
         known |= {id(x): x for container, _ in walk.containers.values() for x in _flat(_values(container))}
         known |= {id(x): x for scope, name, _ in walk.variables.values() for x in _flat([scope.get(name, None)])}
-    if any(id(x) not in known for x in tensors):
+    if any(id(x) not in known for x in (*tensors, *numbers)):
         nodes = [x._node for x in known.values() if isinstance(x, Tensor) and x._node is not None]
         known |= {id(x): x for x in _held_by(nodes, outside)}
     return ["tensor" for x in tensors if id(x) not in known] + ["number" for x in numbers if id(x) not in known]
@@ -70,7 +71,9 @@ def _is_traced(tensor: Tensor, tape: Any) -> bool:
 def _values(container: Any) -> Iterable[Any]:
     if isinstance(container, Hidden):
         return container.values()
-    return [x for item in container.items() for x in item] if isinstance(container, dict | Slots) else container
+    return (
+        [x for item in as_dict(container).items() for x in item] if isinstance(container, dict | Slots) else container
+    )
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -81,11 +84,14 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(x)
 
 
-def _held_by(nodes: Collection[Node], outside: Collection[Node]) -> Iterator[Tensor]:
-    """The tensors that a history holds."""
+def _held_by(nodes: Collection[Node], outside: Collection[Node]) -> Iterator[Any]:
+    """The tensors and the symbolic numbers that a history holds."""
     stack, visited = list[Any](nodes), {id(x) for x in (*nodes, *outside)}
     while stack:
         value = stack.pop()
+        if isinstance(value, SymbolicNumber):
+            yield value
+            continue
         if isinstance(value, Tensor):
             yield value
             held: Iterable[Any] = [value._node, value._view, value._grad]

@@ -21,7 +21,8 @@ def capture(function: Callable[..., Any]) -> Callable[..., Graph]:
 
     Raises:
       CaptureError: the function needs a number that depends on its inputs (``if loss > 3``, ``loss.item()``); the
-        message names the line.  Whatever the function raises, all tensors and objects are as they were.
+        message names the line.  Or it can reach a NumPy array in the memory of a tensor that it writes.  Whatever the
+        function raises, all tensors and objects are as they were.
 
     >>> import fgrad.torch as torch
     >>> model = torch.nn.Linear(2, 1)

@@ -205,10 +205,11 @@ class Guards:
         """The variables and entries that have changed: scope, name, value now and before."""
         now = [(scope, name, scope.get(name, MISSING), value) for scope, name, value in self.variables]
         for container, before in self.containers:
-            new, old = [[*x.items()] if isinstance(x, dict) else [*enumerate(x)] for x in (container, before)]
+            entries = as_dict(container)
+            new = [*enumerate(container)] if entries is None else [*entries.items()]
+            old = [*entries_of(before)]
             if len(new) != len(old):
                 return [(container, None, container, before)]
-            entries = as_dict(container)
             now += [(entries, k, x, y) for (k, x), (_, y) in zip(new, old, strict=True) if entries is not None]
         now += [(holder, k, holder.get(k, MISSING), v) for holder, _, items in self.entries for k, v in items.items()]
         return [each for each in now if each[2] is not each[3]]

@@ -108,7 +108,7 @@ class Unknown(Leaf):
 
 
 def _created_by_first(x: StorageInput, made: Tensor, entry: Entry | None, first: Capture, snapshot: Snapshot) -> Leaf:
-    owner = next((tensor for tensor in snapshot.tensors if tensor._grad is made), None)
+    owner = next((tensor for tensor in first.snapshot.tensors if tensor._grad is made), None)
     if owner is not None:
         return _gradient_leaf(x.location, owner, made)
     for _, optimizer in snapshot.objects.values():

@@ -10,7 +10,7 @@ average created by the user's step), both graphs are kept, and ``state["begun"]`
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from jax.sharding import PartitionSpec
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.jaxcore import as_typed, with_x64
+from fgrad.mutable.capture.arrays import Bytes, Elements
 from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
 from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.scopes import Items, as_dict, entries_of
@@ -37,7 +38,7 @@ from fgrad.torch.compiler.entries import Entry, entries_between
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.reachable import snapshot_of
-from fgrad.torch.compiler.step import Step, step_of
+from fgrad.torch.compiler.step import Step, check_shown, step_of
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
@@ -52,10 +53,22 @@ BY_NUMBERS = (
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
 _NUMBERS = (bool, int, float)
+_VALUES = (*_NUMBERS, complex, str, bytes)
 KEPT = "torch.pure: {path} is a view of an argument after the call. Way out: keep a copy (x.clone())."
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
     "pure function. Way out: do that outside of the function, or keep it in a tensor."
+)
+
+
+ELEMENTS = (
+    "torch.pure: the function changes the elements of {path}, which would be constant in a pure function. Way out: do "
+    "that outside of the function, or keep them in a tensor."
+)
+TRACED = (
+    "torch.pure: an argument is traced, and the function was made with {static!r}. What is no array is part of the "
+    "function. Ways out: leave it out of what is traced (functools.partial; static_argnames of jax.jit), or make the "
+    "function with a tensor."
 )
 
 
@@ -75,7 +88,8 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
       into them.
 
     Raises:
-      CaptureError: the function needs a number that depends on its inputs.
+      CaptureError: the function needs a number that depends on its inputs, or can reach a NumPy array in the memory of
+        a tensor that it writes.
       RuntimeError: it changes Python values, or creates state without a known initial value.
 
     >>> import fgrad.torch as torch, jax, jax.numpy as jnp
@@ -103,6 +117,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
         try:
             first_values = _values_of(_run_first(first, function, args, kwargs))
             check_unchanged(first.snapshot)
+            check_shown(first)
             later_args, later_kwargs = _without_kept(first, function, args, kwargs)
             second = Capture(snapshot_of(function, later_args, later_kwargs))
             try:
@@ -139,7 +154,8 @@ class Pure:
         """The next state and the result.
 
         Raises:
-          ValueError: the state or the arguments have another structure than those that the function was made with.
+          ValueError: the state or the arguments have another structure than those that the function was made with, or
+            what is no array has another value or is traced.
           GraphArgumentError: an array has another shape or type; the message has its name.
         """
         values = self._values(state)
@@ -153,6 +169,8 @@ class Pure:
         for x, static in zip(leaves, self._static, strict=True):
             if static is ARRAY:
                 arrays.append(as_jax(x._value()) if is_tensor(x) else x)
+            elif isinstance(x, Tracer):
+                raise ValueError(TRACED.format(static=static))
             elif not _is_same(x, static):
                 raise ValueError(
                     f"torch.pure: an argument is {x!r}, and the function was made with {static!r}. What is no array is "
@@ -364,12 +382,14 @@ def _result(result: Any) -> Callable[[list[Any]], Any]:
 
 
 def check_unchanged(snapshot: Snapshot) -> None:
-    """Raise an error if a function has changed a Python number that outlives the call.
+    """Raise an error if a function has changed a number or a text, or an array's elements, that outlive the call.
 
     Raises:
       RuntimeError: it has; the message says which.
     """
     for container, before in snapshot.changed():
+        if isinstance(container, Elements | Bytes):
+            raise RuntimeError(ELEMENTS.format(path=snapshot.objects[id(container.owner)][0].path))
         entries = Items(container) if isinstance(container, deque) else as_dict(container)
         if entries is not None:
             for key, old in entries_of(before):
@@ -379,18 +399,23 @@ def check_unchanged(snapshot: Snapshot) -> None:
 
 
 def _check_same(holding: Holding, old: Any, snapshot: Snapshot) -> None:
-    one, two = list[Any](), list[Any]()
-    if take_apart(old, one) == take_apart(holding.read(), two):
-        for before, after in zip(one, two, strict=True):
-            if type(before) in _NUMBERS and type(after) in _NUMBERS and not _is_same(after, before):
-                raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
+    one, two, new = list[Any](), list[Any](), holding.read()
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if take_apart(old, one) == take_apart(new, two):
+        pairs = [(x, y) for x, y in zip(one, two, strict=True) if type(x) in _VALUES and type(y) in _VALUES]
+    elif isinstance(old, tuple) and isinstance(new, tuple) and all(type(x) in _VALUES for x in (*one, *two)):
+        pairs = [(old, new)]
+    for before, after in pairs:
+        if not _is_same(after, before):
+            raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
 
 
 def _is_same(value: Any, old: Any) -> bool:
     """Whether a value is the one that the function was made with."""
     if type(value) in _NUMBERS and type(old) in _NUMBERS:
         return type(value) is type(old) and same_number(value, old)
-    return value is old or value == old
+    are_equal = value is old or value == old
+    return np.ndim(are_equal) == 0 and bool(are_equal)  # arrays are compared element by element
 
 
 def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> Sequence[Any]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.errors import CaptureError
@@ -41,7 +40,7 @@ from fgrad.torch.compiler.placement import Placement, placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
-from fgrad.torch.compiler.step import Input, Step
+from fgrad.torch.compiler.step import Input, Step, arrays_in_memory
 from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
@@ -260,10 +259,8 @@ class MemoryIsShown(Exception):
 
 def _check_memory(capture: Capture) -> None:
     """Raise ``MemoryIsShown`` if the function can reach a NumPy array in the memory of a tensor that it can reach."""
-    memories = [x._storage.memory.bytes for x in capture.snapshot.tensors if x._storage.memory is not None]
-    for location, obj in capture.snapshot.objects.values() if memories else ():
-        if isinstance(obj, np.ndarray) and any(np.may_share_memory(obj, memory) for memory in memories):
-            raise MemoryIsShown(f"{location.path} is a NumPy array in the memory of a tensor")
+    for location in arrays_in_memory(capture, {x._storage for x in capture.snapshot.tensors}):
+        raise MemoryIsShown(f"{location.path} is a NumPy array in the memory of a tensor")
 
 
 def check_hooks(capture: Capture) -> None:

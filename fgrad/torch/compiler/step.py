@@ -1,8 +1,9 @@
 """One captured call: its inputs and outputs by name, and its graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 from attrs import define
 
 from fgrad.api.graphs import Graph, flat_function
@@ -10,6 +11,7 @@ from fgrad.errors import CaptureError
 from fgrad.mutable.capture.capture import Capture, DrawInput, GeneratorInput, NumberInput, StorageInput, SymbolicInput
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import is_tensor
+from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.containers import named_leaves
@@ -19,6 +21,10 @@ from fgrad.torch.compiler.switches import Switches
 HIDDEN = (
     "{path} is a {name} that holds tensors, and no container whose tensors could be outputs of a graph. Ways out: "
     "return them in a tuple or a dict, or register the class with torch.utils._pytree or jax.tree_util."
+)
+SHOWN = (
+    "{path} is a NumPy array in the memory of a tensor that the function writes. Its elements would be constants of "
+    "the graph. Ways out: read the tensor in its place, or copy the array."
 )
 Input = StorageInput | GeneratorInput | NumberInput | SymbolicInput | DrawInput
 
@@ -93,14 +99,29 @@ def step_of(capture: Capture, function: Callable[..., Any], args: Any, kwargs: A
     """A step whose function has returned a result.
 
     Raises:
-      CaptureError: the result has tensors in an object that is no container.
+      CaptureError: the result has tensors in an object that is no container, or a NumPy array shows what was written.
     """
+    check_shown(capture)
     step = Step(capture, snapshot_of(function, args, kwargs), result)
     for location, x in named_leaves(result, Location("result", ("result",))):
         is_new = not is_tensor(x) and id(x) not in step.after.objects
         if is_new and Snapshot(uses_any=True).walk([(location, x)]).tensors:
             raise CaptureError(HIDDEN.format(path=location.path, name=type(x).__name__))
     return step
+
+
+def arrays_in_memory(capture: Capture, storages: Iterable[Storage]) -> Iterator[Location]:
+    """The NumPy arrays that a function can reach in the memory of storages."""
+    memories = [x.memory.bytes for x in storages if x.memory is not None]
+    for location, obj in capture.snapshot.objects.values() if memories else ():
+        if isinstance(obj, np.ndarray) and any(np.may_share_memory(obj, memory) for memory in memories):
+            yield location
+
+
+def check_shown(capture: Capture) -> None:
+    """Raise ``CaptureError`` if the function has written the memory of a NumPy array that it can reach."""
+    for location in arrays_in_memory(capture, [x.storage for x in capture.storages.values() if x.is_written]):
+        raise CaptureError(SHOWN.format(path=location.path))
 
 
 def _is_of_the_call(location: Location) -> bool:

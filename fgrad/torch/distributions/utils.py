@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from fgrad.mutable.context.modes import enable_grad
-from fgrad.mutable.operation.capture import usually
+from fgrad.mutable.operation.capture import is_met
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.limits import finfo
@@ -52,9 +52,9 @@ def standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
 
 
 def all_true(condition: Tensor) -> bool:
-    """Whether a condition holds for all elements, of every example under ``vmap``; a compiled call expects it to."""
+    """Whether a requirement holds for all elements, of every example under ``vmap``; a compiled call expects it to."""
     known = elements(condition._value())
-    return usually(condition.all(), True) if known is None else bool(known.all())
+    return is_met(condition.all()) if known is None else bool(known.all())
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

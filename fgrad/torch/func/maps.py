@@ -13,7 +13,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides
 from fgrad.mutable.operation.views import view_of
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
-from fgrad.mutable.transforms.levels import MapLevel, cross_in, cross_out, is_mapped, mapping
+from fgrad.mutable.transforms.levels import Argument, MapLevel, cross_in, cross_out, is_mapped, mapping
 from fgrad.torch import ops
 from fgrad.torch.random import get_rng_state, set_rng_state
 from fgrad.torch.trees import (
@@ -201,7 +201,9 @@ def _create_batched_inputs(
 def _add_batch_dim(batched: Tensor, in_dim: int, vmap_level: MapLevel) -> Tensor:
     """A batch as a tensor of single examples."""
     batch = batched if in_dim == 0 else ops.movedim(batched, in_dim, 0)
-    return vmap_level.entered(batch, cross_in(batch, vmap_level))
+    examples = cross_in(batch, vmap_level)
+    vmap_level.arguments.append(Argument(batched, in_dim, batch, examples))
+    return examples
 
 
 def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, out_dim: int) -> Tensor:
@@ -209,9 +211,12 @@ def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, ou
 
     One that all examples share is a view that repeats it.
     """
-    batch = vmap_level.argument_of(batched)
+    argument = vmap_level.argument_of(batched)
+    batch = None if argument is None else argument.batch
     if not (is_mapped(batched._value(), vmap_level) or is_tracked(batched) or modes.duals):
         batch = batched.expand(batch_size, *batched._type.shape)
+    elif argument is not None and out_dim in (argument.axis, argument.axis - argument.given.dim()):
+        return argument.given
     if batch is None:
         batch = _view_of_argument(batched, vmap_level)
     if batch is None:

@@ -54,6 +54,29 @@ def test_a_node_has_the_variable_and_the_module_of_its_line():
     ]
 
 
+def test_looking_for_a_name_calls_no_method_of_the_users():
+    class Mapping(dict):
+        def items(self):
+            raise KeyError
+
+    class Sequence(list):
+        def __getitem__(self, key):
+            raise KeyError
+
+    class Attributes:
+        __slots__ = ()
+
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+    mapping, sequence, attributes = Mapping(a=1), Sequence([1]), Attributes()
+    name_of(torch.ones(2))  # which is in no variable, so that all are searched
+    mapping["b"] = torch.ones(2)
+    name = name_of(dict.__getitem__(mapping, "b"))
+    assert name == "'b' of 'mapping'"
+    del sequence, attributes
+
+
 def test_a_module_that_stands_in_no_other_goes_by_its_class():
     other = torch.nn.Linear(2, 2)
 

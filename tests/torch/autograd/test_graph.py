@@ -243,7 +243,7 @@ def _words(torch: Any) -> list[Any]:
 
 
 def _nested_hooks(torch):
-    """Blocks of one object inside of each other, and one that is entered in backward and not left."""
+    """Blocks of one object inside of each other, and ones that are entered in backward and not left."""
     packed = []
 
     def count(around, inside):
@@ -267,7 +267,34 @@ def _nested_hooks(torch):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, enter):
         out = x.sin().sum()
     out.backward()
-    return count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
+
+    # entered in backward, within itself
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, enter)
+    with hooks:
+        x.sin().sum().backward()
+    x.sin()
+    left = len(packed)
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t)
+    return left, count(hooks, hooks), count(hooks, cpu), count(cpu, cpu)
+
+
+def _hooks_of_unpacking(torch):
+    """A hook that is added to a node while it runs sees the gradients that it has computed, and not those it got."""
+    seen = []
+
+    def unpack(t):
+        def hook(grads, arriving):
+            seen.append((grads, arriving))
+            return tuple(None if g is None else g / 2 for g in grads)
+
+        torch._C._current_autograd_node().register_hook(hook)
+        return t
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        out = x.sin()
+    out.sum().backward()
+    return seen, x.grad
 
 
 def _warnings_as_errors(torch):
@@ -293,6 +320,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "what comes in": _inputs,
     "anomaly mode": _anomaly,
     "saved indices": _indices,
+    "hooks added when a value is unpacked": _hooks_of_unpacking,
     "an index that is None": _no_index,
     "scales and rounding": _scales,
     "whether a leaf's node will run, backward": lambda torch: _will_run(torch, lambda y, x: y.backward()),

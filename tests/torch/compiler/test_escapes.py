@@ -111,6 +111,27 @@ def test_what_only_history_or_garbage_holds_has_not_escaped():
     assert {program.refused for each in compiled._compiled.programs.values() for program in each} == {None}
 
 
+@pytest.mark.parametrize("runs_backward", [False, True])
+def test_a_number_in_the_history_of_a_result_does_not_escape(runs_backward):
+    w, weights = torch.tensor([1.0, 2.0], requires_grad=True), {"beta": 1.0}
+
+    def loss(x):
+        w.grad = None
+        y = (weights["beta"] * 0.5 * (w * x)).sum()
+        if runs_backward:
+            y.backward()
+        return y
+
+    compiled = torch.compile(loss)
+    for i in range(4):
+        weights["beta"] = 1.0 + i
+        y = compiled(torch.ones(2))
+        if not runs_backward:
+            y.backward()
+        assert (y.item(), w.grad.tolist()) == (1.5 * (1 + i), [0.5 * (1 + i)] * 2)
+    assert compiled._compiled.recorded == 2 and not compiled._compiled.has_escapes
+
+
 class Slots:
     __slots__ = ("last",)
 

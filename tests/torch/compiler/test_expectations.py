@@ -1,5 +1,6 @@
 """Branches whose usual outcome is known: a program for it, and the call in pieces where it is another."""
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -112,6 +113,22 @@ def test_a_step_with_distributions_is_one_program_that_checks_their_arguments():
     assert "Expected parameter loc" in wanted[5]
     assert all(program.refused is None for each in step._compiled.programs.values() for program in each)
     assert step._compiled.recorded <= 2
+
+
+def test_a_kept_graph_does_not_check_the_arguments_of_distributions():
+    def loss(x):
+        return draws_from(torch.distributions, lambda x: 2 * x, x)
+
+    x = torch.randn(5, 4)
+    function, state = torch.pure(loss)(x)
+    graph = torch.capture(loss)(x)
+    wanted = loss(x).item()
+    assert function(state, x.numpy())[1] == pytest.approx(wanted)
+    assert graph(*[x.numpy() if name == "args[0]" else state["generator"] for name in graph.names])[0] == (
+        pytest.approx(wanted)
+    )
+    function, state = torch.pure(lambda x: torch.distributions.Normal(x, 1.0).log_prob(x).sum())(x)
+    assert np.isnan(function(state, x.numpy() * np.nan)[1])
 
 
 F = nn.functional

@@ -6,6 +6,7 @@ A scenario runs compiled and uncompiled, and has to give the same both times.
 import array
 import contextvars
 import copy
+import ctypes
 import dataclasses
 import functools
 import gc
@@ -908,6 +909,66 @@ def a_context_variable(compile):
     f = compile(function)
     for _ in range(4):
         kept += [f(ones()), variable.get(), type(variable.get())]
+    return kept
+
+
+@scenario
+def a_module_in_an_attribute(compile):
+    settings, kept = types.ModuleType("settings"), []
+    settings.scale, settings.count, settings.held = 2.0, 0, types.SimpleNamespace(module=settings)
+
+    def function(x):
+        settings.held.module.count += 1
+        return x * settings.held.module.scale
+
+    holder = types.SimpleNamespace(module=settings)
+    f, g = compile(lambda x: x * holder.module.scale), compile(function)
+    for scale in (2.0, 5.0, ones()):
+        settings.scale = scale
+        for each in (f, g):
+            thrice(each, ones())
+            kept += [each(ones()), settings.count]
+    return kept
+
+
+@scenario
+def an_object_of_ctypes(compile):
+    scale, scales, kept = ctypes.c_float(2.0), (ctypes.c_float * 2)(1.0, 2.0), []
+
+    def function(x):
+        scale.value += 1
+        return x * scale.value
+
+    f = compile(lambda x: x * scale.value * scales[0])
+    thrice(f, ones())
+    scale.value = 3.0
+    kept.append(f(ones()))
+    scales[0] = 4.0
+    kept.append(f(ones()))
+    f = compile(function)
+    for _ in range(4):
+        kept += [f(ones()), scale.value]
+    return kept
+
+
+@scenario
+def a_cell(compile):
+    cell, kept = types.CellType(2.0), []
+
+    def function(x):
+        y = x * cell.cell_contents
+        cell.cell_contents = y.sum()
+        return y
+
+    f = compile(lambda x: x * cell.cell_contents)
+    thrice(f, ones())
+    cell.cell_contents = 5.0
+    kept.append(f(ones()))
+    cell.cell_contents = ones() * 3
+    kept.append(f(ones()))
+    f = compile(function)
+    for _ in range(4):
+        kept += [f(ones()), cell.cell_contents, type(cell.cell_contents)]
     return kept
 
 

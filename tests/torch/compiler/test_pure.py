@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from array import array
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -522,3 +523,69 @@ def test_a_state_may_be_donated_and_leaves_the_live_objects_theirs():
     function.load(state)
     donated(state, *[np.asarray(x.numpy()) for x in program.batches[0]])
     program.step(*program.batches[0])
+
+
+@pytest.mark.parametrize("make", [torch.pure, torch.capture])
+def test_an_array_in_memory_that_is_written_is_an_error(make):
+    w = torch.ones(2)
+    shown = w.numpy()
+
+    def step(x):
+        w.add_(x)
+        return torch.from_numpy(shown).sum()
+
+    with pytest.raises(CaptureError, match="^shown is a NumPy array in the memory of a tensor"):
+        make(step)(torch.ones(2))
+    assert w.tolist() == shown.tolist() == [1, 1] and w._version == 0
+    make(lambda x: w * torch.from_numpy(shown))(torch.ones(2))
+
+
+@pytest.mark.parametrize("numbers", [np.zeros(2), np.array([0, None]), array("d", [0]), bytearray(2)])
+def test_numbers_in_arrays_may_not_change(numbers):
+    def step(x):
+        numbers[0] += 1
+        return x * int(numbers[0])
+
+    with pytest.raises(RuntimeError, match="^torch.pure: the function changes the elements of numbers,"):
+        torch.pure(step)(torch.ones(2))
+    assert numbers[0] == 0
+
+
+def test_what_is_no_array_is_not_traced():
+    function, state = torch.pure(lambda x, negative=False: -x if negative else x)(torch.ones(2), negative=True)
+    x = jnp.ones(2)
+    with pytest.raises(ValueError, match="an argument is traced, and the function was made with True"):
+        jax.jit(function)(state, x, negative=True)
+    assert jax.jit(function, static_argnames="negative")(state, x, negative=True)[1].tolist() == [-1, -1]
+    for other in (False, np.array([True, True])):
+        with pytest.raises(ValueError, match="the function was made with True. What is no array"):
+            function(state, x, negative=other)
+
+
+@pytest.mark.parametrize("before, after", [("warm", "main"), (b"", b"a"), (1j, 2j), ((), (1,)), ((1, "a"), (2, "a"))])
+def test_values_of_python_may_not_change(before, after):
+    kept = {"x": before}
+
+    def step(x):
+        y = x * 2 if kept["x"] == before else x * 3
+        kept["x"] = after
+        return y
+
+    with pytest.raises(RuntimeError, match=r"^torch.pure: the function changes kept\['x'\]"):
+        torch.pure(step)(torch.ones(2))
+    assert kept["x"] == before
+    kept["x"] = after
+    assert torch.pure(step)(torch.ones(2))[0]({}, np.ones(2, np.float32))[1].tolist() == [3, 3]
+
+
+def test_the_gradient_of_a_parameter_that_the_first_call_makes_is_an_error():
+    kept = {"p": None}
+
+    def step(x):
+        if kept["p"] is None:
+            kept["p"] = torch.nn.Parameter(torch.zeros(2))
+        (kept["p"] * x).sum().backward()
+        return kept["p"].grad.clone()
+
+    with pytest.raises(RuntimeError, match=r"^torch.pure: kept\['p'\].grad is made by the first call"):
+        torch.pure(step)(torch.ones(2))

@@ -112,9 +112,23 @@ def row(t: Any) -> Any:
     return lambda x: Row.apply(x, t.tensor(1)) ** 2
 
 
+def arguments_of_rule(t: Any, x: Any, before: Any = lambda a: a) -> Any:
+    """What a rule for ``vmap`` is given: an argument of ``vmap`` with its axis where it is mapped."""
+    given = []
+
+    def rule(cls: Any, info: Any, in_dims: Any, a: Any) -> Any:
+        given.append((in_dims, a.shape, a.is_leaf))
+        return a * 2, in_dims[0]
+
+    return t.func.vmap(lambda a: square(t, False, rule)(before(a)), in_dims=1)(x), given
+
+
 @pytest.mark.parametrize(
     "run",
     [
+        lambda t, x: arguments_of_rule(t, x),
+        lambda t, x: arguments_of_rule(t, x.clone(), lambda a: a.mul_(3)),
+        lambda t, x: arguments_of_rule(t, x.requires_grad_()),
         lambda t, x: t.func.jacfwd(t.func.jacrev(cube(t)))(x[0]),
         lambda t, x: t.func.jacrev(t.func.jacfwd(cube(t)))(x[0]),
         lambda t, x: t.func.jvp(t.func.grad(lambda a: cube(t)(a).sum()), (x,), (x,)),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.torch.both import Case, agree
+from tests.torch.mirror import first_part
 
 torch = pytest.importorskip("torch")
 
@@ -48,7 +49,10 @@ def checkpointed_batches(t: Any, x: Any) -> Any:
 ALIASES: dict[str, Any] = {
     "itself": (lambda t, a: a, 0, 0),
     "itself, in another place": (lambda t, a: a, 1, 0),
+    "itself, in its place": (lambda t, a: a, 1, 1),
+    "itself, in its place, counted from the end": (lambda t, a: a, 1, -2),
     "written": (lambda t, a: a.mul_(2), 0, 0),
+    "written, in its place": (lambda t, a: a.mul_(2), 2, 2),
     "partly written": (lambda t, a: (a[0].mul_(2), a)[1], 0, 1),
     "a view": (lambda t, a: a[1:, ::2].t(), 0, 0),
     "a view, in another place": (lambda t, a: a.unfold(0, 2, 1)[1], 0, 1),
@@ -62,6 +66,7 @@ ALIASES: dict[str, Any] = {
     "detached": (lambda t, a: a.detach(), 0, 0),
     "twice": (lambda t, a: (a, a[1]), 0, 0),
     "nested": (lambda t, a: t.vmap(lambda row: row)(a), 0, 0),
+    "nested, in its place": (lambda t, a: t.vmap(lambda row: row, in_dims=1, out_dims=1)(a), 1, 1),
     "not a view": (lambda t, a: a.flip(0), 0, 0),
 }
 
@@ -104,7 +109,40 @@ def shared(t: Any, x: Any) -> Any:
     return found, [each.stride() for each in found], found[1]._base is w
 
 
+#: what draws random numbers in the shape of an example
+DRAWING: dict[str, Any] = {
+    "uniform": lambda t, a: a.uniform_(),
+    "normal": lambda t, a: a.normal_(),
+    "bernoulli": lambda t, a: a.bernoulli_(0.4),
+    "bernoulli of a tensor": lambda t, a: a.bernoulli_(t.tensor([0.2, 0.8, 0.4, 0.6])[: a.shape[-1]]),
+    "bernoulli of itself": lambda t, a: a.bernoulli_(a / 60),
+    "like": lambda t, a: t.rand_like(a),
+    "like, contiguous": lambda t, a: t.rand_like(a, memory_format=t.contiguous_format),
+    "normal, like": lambda t, a: t.randn_like(a),
+}
+
+
+def drawing(t: Any, function: Any) -> Any:
+    """Random numbers for the examples of a batch are drawn in the order of the batch's memory."""
+    found = []
+    for axis in (0, 1, 2):
+        for randomness in ("different", "same"):
+            t.manual_seed(0)
+            x = t.arange(60.0).reshape(5, 3, 4)
+            try:
+                found.append(t.vmap(lambda a: function(t, a), in_dims=axis, randomness=randomness)(x))
+            except RuntimeError as error:
+                found.append(first_part(str(error)))
+    return found
+
+
 CASES = [
+    *[Case(f"drawing: {name}", lambda t, f=f: drawing(t, f)) for name, f in DRAWING.items()],
+    Case(
+        "drawn by a batch",
+        lambda t, w, p: t.vmap(lambda a: w.bernoulli_(a), randomness="different")(p),
+        (BATCH[0], BATCH * 0 + 0.5),
+    ),
     Case("shared", shared, (BATCH,)),
     Case("drawn", lambda t, w: t.vmap(lambda a: w.normal_(), randomness="different")(t.ones(2)), (BATCH,)),
     Case("written tangents", written_tangents, (BATCH,)),
@@ -112,7 +150,15 @@ CASES = [
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
     *[
         Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))
-        for name in ("itself", "written", "partly written", "nested", "not a view")
+        for name in (
+            "itself",
+            "itself, in its place",
+            "written",
+            "written, in its place",
+            "partly written",
+            "nested",
+            "not a view",
+        )
     ],
     Case("autograd.grad inside", lambda t, x: made_inside(t, x.requires_grad_()), (BATCH[0],)),
     Case("hooks around", lambda t, x: hooked_batches(t, x.requires_grad_()), (BATCH,)),

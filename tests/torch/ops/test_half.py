@@ -40,6 +40,7 @@ torch.nn.MultiheadAttention(3, 1, dtype=torch.bfloat16)(m, m, m)[0] * 0
 F.conv1d(m, torch.ones(3, 3, 1), torch.ones(3))
 torch.ones(2, 2, dtype=x.dtype).index_add(0, torch.zeros(9).long(), torch.full((9, 2), 0.0039, dtype=x.dtype))
 torch.ones(2, 2, dtype=x.dtype).index_add(0, torch.zeros(9).int(), torch.full((9, 2), 0.0039, dtype=x.dtype))
+torch._weight_norm_interface(m[0], m[0, :1], 1)
 torch.autograd.grad(w.index_select(0, torch.zeros(9).long()), w, torch.full((9, 1), 0.3, dtype=x.dtype))
 """.strip().split("\n")
 

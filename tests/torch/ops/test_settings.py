@@ -141,3 +141,21 @@ def test_of_each_number_as_in_torch(name: str, dtype: str):
             continue
         for a, b in zip(mine, other, strict=True):
             np.testing.assert_allclose(a, b, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_tensor_stands_for_its_number(name: str):
+    theirs = pytest.importorskip("torch")
+
+    def run(torch: Any, number: float) -> np.ndarray | type:
+        try:
+            return np.array(SETTINGS[name](torch, torch.tensor(number), torch.tensor(x)).tolist())
+        except Exception as error:
+            return type(error)
+
+    for number in (0.3, 1.0):
+        mine, other = run(ours, number), run(theirs, number)
+        if isinstance(mine, type) or isinstance(other, type):
+            assert mine == other
+            continue
+        np.testing.assert_allclose(mine, other, 1e-6, 1e-6)

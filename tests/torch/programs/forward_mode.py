@@ -126,3 +126,27 @@ differentiated(lambda x, w: x.div_(w).pow_(2))
 x = torch.arange(1.0, 7.0, requires_grad=True)
 (torch.func.jvp(lambda a: a * a, (x[:3],), (x[3:] * 1,))[1] ** 2).sum().backward()
 print(x.grad)
+
+
+# in forward and setup_context forward mode is off: tensors have no tangents, though the level is open
+class Inside(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        print(fwAD._is_fwd_grad_enabled(), fwAD.unpack_dual(x).tangent, fwAD.unpack_dual(x * 2).tangent)
+        E(lambda: fwAD.unpack_dual(fwAD.make_dual(x.detach(), torch.ones(2))).tangent)
+        E(lambda: fwAD.dual_level().__enter__())
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        print(fwAD._is_fwd_grad_enabled(), fwAD.unpack_dual(output).tangent)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 2 * ctx.saved_tensors[0] * tangent
+
+
+with fwAD.dual_level():
+    print(fwAD.unpack_dual(Inside.apply(fwAD.make_dual(torch.ones(2), torch.ones(2)))).tangent)
+print(fwAD._is_fwd_grad_enabled())

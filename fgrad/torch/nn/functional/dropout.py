@@ -8,6 +8,7 @@ import numpy as np
 
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
@@ -27,6 +28,7 @@ def drop(
     input: Tensor, p: float, train: bool, inplace: bool = False, by_channel: bool = False, alpha: bool = False
 ) -> Tensor:
     """The random multiplication behind every dropout (aten/src/ATen/native/Dropout.cpp)."""
+    p = float_of("dropout", "p", p)
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or not input.numel():

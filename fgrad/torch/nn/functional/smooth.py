@@ -7,6 +7,7 @@ from typing import Any
 from jax import lax, nn, numpy as jnp
 
 from fgrad.api.rules import define_rule
+from fgrad.mutable.operation.operands import number_of
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.broadcasting import choose
@@ -260,6 +261,7 @@ _softplus_by_one = define_rule(
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and the input itself where ``beta * input`` is above the threshold."""
     check_settings(input, beta, threshold)
+    beta = number_of("softplus", "beta", beta)
     return _softplus(input, beta, threshold, beta == 1)
 
 

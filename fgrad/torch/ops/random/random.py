@@ -21,7 +21,7 @@ from fgrad.mutable.operation.operation import Operation
 from fgrad.mutable.operation.overlap import OVERLAP
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
-from fgrad.mutable.transforms.levels import drawn, drawn_for, is_mapped, outgrows
+from fgrad.mutable.transforms.levels import INPLACE, drawn, drawn_for, is_mapped, outgrows
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.dtypes import get_default_dtype
@@ -116,22 +116,40 @@ def _numbers(
     device: Device,
     generator: Generator | None,
 ) -> Any:
-    """Random numbers for a tensor of these strides, None for row-major: see NOTE [Order of drawing]."""
+    """Random numbers for a tensor of these strides, None for row-major: see NOTE [Order of drawing].
+
+    The strides of examples may be those of their batch, too.
+    """
     dtype, sizes = type.dtype.numpy, type.shape
     if device.type == "meta":
         return Absent(sizes, dtype)
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:
+        shape = (*batch, *sizes)
         if strides is None:
-            return distribution.draw((*batch, *sizes), dtype, source, *parameters)
+            return distribution.draw(shape, dtype, source, *parameters)
         scattered = distribution.draw_scattered or distribution.draw
-        order = memory_order(sizes, strides)
-        inverse = [*range(len(batch)), *(len(batch) + i for i in np.argsort(order))]
-        shape = (*batch, *[sizes[i] for i in order])
-        return scattered(shape, dtype, source, *parameters).transpose(inverse)
+        order = _drawing_order(shape, strides)
+        return scattered(tuple([shape[i] for i in order]), dtype, source, *parameters).transpose(np.argsort(order))
 
     return placing.placed(drawn(draw), device)
+
+
+def _drawing_order(shape: Ints, strides: Ints) -> Ints:
+    """The axes from the slowest to the fastest in memory; those of a batch that have no strides are the slowest."""
+    batch = len(shape) - len(strides)
+    return (*range(batch), *[batch + i for i in memory_order(shape[batch:], strides)])
+
+
+def _batch_strides(tensor: Tensor) -> Ints | None:
+    """The strides of the batch behind an argument of ``vmap`` if its examples get different numbers; else None."""
+    level = modes.maps[0]
+    argument = level.argument_of(tensor) if len(modes.maps) == 1 and level.randomness == "different" else None
+    if argument is None:
+        return None
+    geometry = argument.batch._geometry_of()
+    return None if geometry.contiguous else geometry.strides
 
 
 # -- new tensors -----------------------------------------------------------------------------------------------------
@@ -285,6 +303,8 @@ def _like(
     element_type = input._type.dtype if dtype is None else dtypes.argument(dtype, name)
     type, strides = tensor_type(element_type, input._type.shape), format_strides(input, memory_format)
     memory_strides = strides if strides is not None and not is_contiguous(type.shape, strides) else None
+    if modes.maps and memory_format is preserve_format:
+        memory_strides = _batch_strides(input) or memory_strides
     value = _numbers(
         distribution, parameters, type, memory_strides, device_or_default(device or input.device), generator
     )
@@ -334,6 +354,8 @@ def numbers_for(
 
 def _strides_of(tensor: Tensor) -> Ints | None:
     """The strides of a tensor that is to be written, None for row-major: what is drawn once for all examples is."""
+    if modes.maps and (strides := _batch_strides(tensor)) is not None:
+        return strides
     if tensor._geometry is None and tensor._storage.strides is None and tensor._storage.home is None:
         return None
     geometry = tensor._geometry_of()
@@ -367,6 +389,8 @@ def _written(tensor: Tensor, operation: Operation, draw: Callable[[], Any], *ope
     tracked = modes.grad and any(is_tracked(x) for x in (tensor, *operands))
     check_inplace(tensor, tracked)
     value = draw()
+    if modes.maps and any(outgrows(tensor, x._value()) for x in operands):
+        raise RuntimeError(INPLACE.format(operation.name))
     if modes.maps and outgrows(tensor, value):
         raise RuntimeError(_SHARED)
     if tracked or modes.dual_level >= 0:
@@ -462,13 +486,13 @@ def _chosen(tensor: Tensor, p: Tensor, generator: Generator | None) -> Any:
     """Ones with the probability of each element of a tensor, drawn in the order of its memory."""
     sizes, dtype, source = tensor._type.shape, tensor._type.dtype.numpy, source_of(generator)
     strides = _strides_of(tensor)
-    order = range(len(sizes)) if strides is None else memory_order(sizes, strides)
-    chances = p.detach().expand(sizes).permute(tuple(order))
+    chances = p.detach().expand(sizes)
 
     def draw(chances: np.ndarray) -> np.ndarray:
-        batch = chances.ndim - len(sizes)
-        inverse = [*range(batch), *(batch + i for i in np.argsort(order))]
-        return uniforms.bernoulli(chances.shape, dtype, source, chances).transpose(inverse)
+        order = range(chances.ndim) if strides is None else _drawing_order(chances.shape, strides)
+        return uniforms.bernoulli(
+            tuple([chances.shape[i] for i in order]), dtype, source, chances.transpose(order)
+        ).transpose(np.argsort(order))
 
     drawn = drawn_for(draw, chances._value())
     expect(lambda: (p >= 0) & (p <= 1))

@@ -8,6 +8,7 @@ from jax import lax
 
 from fgrad.api.rules import define_rule
 from fgrad.mutable.operation.capture import expect
+from fgrad.mutable.operation.operands import counts_as_number, numbers_in
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
@@ -21,7 +22,7 @@ from fgrad.torch.ops.random.random import FACTORY, NORMAL, new, numbers_for, sou
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
-from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.overloads import no_match, types_of
 from fgrad.torch.ops.table.table import composite, write_outputs
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import dirichlet, standard_gamma
@@ -101,11 +102,14 @@ def normal(
     Source: `torch.normal <https://docs.pytorch.org/docs/stable/generated/torch.normal.html>`_.
     """
     source = source_of(generator)
-    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
-        if size is None:
-            raise TypeError(no_match("normal", f"{type_name(mean)}, {type_name(std)}", _NORMAL_SIGNATURES))
+    of_tensors = isinstance(mean, Tensor) or isinstance(std, Tensor)
+    if size is not None or factory or not of_tensors:  # numbers, which may stand in tensors
+        given = (mean, std) if size is None else (mean, std, size)
+        if size is None or not all(counts_as_number(x) for x in (mean, std) if isinstance(x, Tensor)):
+            raise TypeError(no_match("normal", types_of(given), _NORMAL_SIGNATURES))
+        numbers = numbers_in("normal", {"mean": mean, "std": std})
         factory.update(generator=generator, out=out)
-        return new("normal", NORMAL, (float(mean), float(std)), (size,), factory)
+        return new("normal", NORMAL, tuple(map(float, numbers)), (size,), factory)
     if out is not None and not (out._type.dtype.is_floating_point or out._type.dtype.is_complex):
         raise not_implemented("normal_kernel_cpu", out._type.dtype.numpy)
     template = mean if isinstance(mean, Tensor) else std

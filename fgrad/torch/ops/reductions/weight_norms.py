@@ -6,6 +6,7 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.reductions.former_norms import plain_norm
+from fgrad.torch.ops.table.kinds import widened
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, composite, operation
 
@@ -39,10 +40,14 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Tensor:
     "WeightNormInterfaceBackward0", outputs=("result0", "result1"), always_saved=("v", "g", "result1"), method=False
 )
 def _weight_norm_interface(v: Array, g: Array, dim: int = 0) -> Any:
-    """The weight and the norms of ``v`` over all dimensions but the first or the last."""
+    """The weight and the norms of ``v`` over all dimensions but the first or the last.
+
+    In half precision all is computed, and the norms are given, in single precision; the weight is rounded once.
+    """
     axes = tuple(range(1, v.ndim)) if dim == 0 else tuple(range(v.ndim - 1))
-    norms = lax.sqrt(jnp.sum(v * v, axes, keepdims=True))
-    return v * (g / norms), norms
+    wide = widened(v)
+    norms = lax.sqrt(jnp.sum(wide * wide, axes, keepdims=True))
+    return lax.convert_element_type(wide * (widened(g) / norms), v.dtype), norms
 
 
 @composite(method=False)

@@ -78,7 +78,7 @@ def single(function: Callable[..., Any]) -> Callable[..., Any]:
         half = next((x.dtype for x in given if hasattr(x, "aval") and jnp.issubdtype(x.dtype, np.inexact)), None)
         if half is None or not is_half(half):
             return function(*arrays, **named)
-        result = function(*map(_widened, arrays), **{name: _widened(x) for name, x in named.items()})
+        result = function(*map(widened, arrays), **{name: widened(x) for name, x in named.items()})
         if isinstance(result, tuple):
             return tuple([lax.convert_element_type(y, half) if y.dtype == np.float32 else y for y in result])
         return lax.convert_element_type(result, half)
@@ -90,7 +90,8 @@ def _is_half_array(x: Any) -> bool:
     return hasattr(x, "aval") and is_half(x.dtype)
 
 
-def _widened(x: Any) -> Any:
+def widened(x: Any) -> Any:
+    """A 16-bit floating-point array in 32 bits; anything else as it is."""
     return lax.convert_element_type(x, np.float32) if _is_half_array(x) else x
 
 

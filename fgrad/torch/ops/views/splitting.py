@@ -114,13 +114,13 @@ def checked_strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Geo
 def _check_examples(tensor: Tensor) -> None:
     """Refuse an example of ``vmap`` that does not lie in memory as it is kept here: alone and contiguous."""
     for level in modes.maps:
-        for batch, examples, *_ in level.arguments:
-            if examples._storage is tensor._storage and not batch.is_contiguous():
-                raise NotImplementedError(
-                    f"as_strided: this tensor is an example of a batch with strides {list(batch.stride())[1:]}, the "
-                    "mapped axis aside, and inside vmap examples are contiguous. Take the elements by indexing, or "
-                    "pass vmap a contiguous batch with its mapped axis first, and the strides of that."
-                )
+        batch = level.batch_behind(tensor)
+        if batch is not None and not batch.is_contiguous():
+            raise NotImplementedError(
+                f"as_strided: this tensor is an example of a batch with strides {list(batch.stride())[1:]}, the "
+                "mapped axis aside, and inside vmap examples are contiguous. Take the elements by indexing, or "
+                "pass vmap a contiguous batch with its mapped axis first, and the strides of that."
+            )
 
 
 _AS_STRIDED_VIEW = ViewOperation(
