@@ -96,6 +96,10 @@ class _Package(ModuleType):
                 getattr(self, name)
         return own
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """By name: ``cloudpickle``, which knows how to pickle a module, asks those of other classes."""
+        return importlib.import_module, (self.__name__,)
+
 
 class _PackageOfNamesakes(_Package):
     """A package in which a function has the name of its module: the name is the function's.

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import fgrad
+import fgrad.torch.nn.functional
 from tests.test_architecture import ROOT, SOURCES, dotted, modules_imported, parsed, run_part
 
 
@@ -261,6 +262,16 @@ for package in torch.optim, torch.optim.lr_scheduler, torch.nn, torch.distributi
 print(torch.optim.__dict__["Adam"] is torch.optim.Adam, "_PackageOfNamesakes" in repr(torch.nn))
 """
     assert run(code).splitlines() == ["[] True"] * 6 + ["True False"]
+
+
+def test_a_function_that_names_a_package_can_be_pickled():
+    """As pools of processes do it that send functions of ``__main__``."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    names = {"fgrad": fgrad, "torch": fgrad.torch, "F": fgrad.torch.nn.functional, "result": None}
+    exec("def result(): return fgrad.grad, torch.nn.Linear, F.relu", names)  # no module is named: it goes by value
+    names["result"].__module__ = "__main__"
+    found = cloudpickle.loads(cloudpickle.dumps(names["result"]))()
+    assert found == (fgrad.grad, fgrad.torch.nn.Linear, fgrad.torch.nn.functional.relu)
 
 
 def test_a_second_thread_waits_for_a_whole_family():

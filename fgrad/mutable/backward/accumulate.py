@@ -3,8 +3,11 @@
 A ``.grad`` has the layout that PyTorch gives it.
 """
 
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
@@ -29,6 +32,27 @@ CAPTURED = (
 #: variables, so the number proves nothing there.
 REFERENCES = 4 if sys.version_info < (3, 14) else 0
 
+_adding = threading.RLock()
+#: held from where a ``.grad`` is read to where the sum is there: backward passes in several threads may share a leaf
+adding: AbstractContextManager[object] = _adding
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release)
+
+
+class Read:
+    """A leaf's ``.grad`` as it was read; another thread may change it meanwhile."""
+
+    __slots__ = ("leaf", "grad", "version")
+
+    def __init__(self, leaf: Tensor):
+        self.leaf: Tensor = leaf
+        self.grad: Tensor | None = leaf._grad
+        self.version: int = 0 if self.grad is None else self.grad._counter.value
+
+    def is_current(self) -> bool:
+        grad = self.leaf._grad
+        return grad is self.grad and (grad is None or grad._counter.value == self.version)
+
 
 def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
     """Add a gradient to a leaf's ``.grad``: in place, unless the sum is itself recorded; then run its hooks."""
@@ -43,21 +67,22 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:
         grad = to_device_of(leaf, grad)
-    old = leaf._grad
-    if not is_tracked(leaf):
-        pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
-    elif old is None:
-        accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, leaf)
-        now = object()
-        leaf._grad = accumulated
-        changes.fields = now
-    elif not modes.grad:
-        check_repeated(old)
-        old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
-    else:
-        accumulated, now = apply(ADD, (old, grad)), object()
-        leaf._grad = accumulated
-        changes.fields = now
+    with adding:
+        old = leaf._grad
+        if not is_tracked(leaf):
+            pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
+        elif old is None:
+            accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, leaf)
+            now = object()
+            leaf._grad = accumulated
+            changes.fields = now
+        elif not modes.grad:
+            check_repeated(old)
+            old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
+        else:
+            accumulated, now = apply(ADD, (old, grad)), object()
+            leaf._grad = accumulated
+            changes.fields = now
     hooks = leaf._post_accumulate_grad_hooks
     for hook in list(hooks.values()) if hooks else ():
         returned = hook(leaf)

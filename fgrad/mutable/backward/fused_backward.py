@@ -27,6 +27,7 @@ import numpy as np
 from attrs import define, frozen
 from jax import block_until_ready, lax
 
+from fgrad.mutable.backward.accumulate import Read, adding
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.reading import Reading
@@ -113,13 +114,13 @@ Root = tuple[Edge, Tensor | None]
 class FusibleBackward:
     """A backward that is about to run and whose structure can be compiled."""
 
-    __slots__ = ("roots", "nodes", "leaves", "indices", "backward", "policy", "fresh", "waits", "began")
+    __slots__ = ("roots", "nodes", "leaves", "indices", "backward", "policy", "reads", "fresh", "waits", "began")
 
     def __init__(
         self,
         roots: Sequence[Root],
         nodes: list[OperationNode],
-        leaves: list[Tensor],
+        reads: list[Read],
         indices: dict[Node, int],
         backward: Backward,
         policy: Policy,
@@ -127,14 +128,15 @@ class FusibleBackward:
         self.roots: Sequence[Root] = roots
         #: in the order of the engine
         self.nodes: list[OperationNode] = nodes
-        self.leaves: list[Tensor] = leaves
+        self.reads: list[Read] = reads
+        self.leaves: list[Tensor] = [read.leaf for read in reads]
         #: the index of each node, from 0 up, and of each leaf, from -1 down
         self.indices: dict[Node, int] = indices
         self.backward: Backward = backward
         #: the one in force
         self.policy: Policy = policy
         #: the leaves whose ``.grad`` was None
-        self.fresh: list[bool] = [leaf._grad is None for leaf in leaves]
+        self.fresh: list[bool] = [read.grad is None for read in reads]
         #: whether it waits with what it reads
         self.waits: bool = False
         #: when the engine started
@@ -154,7 +156,7 @@ class FusibleBackward:
         values = self._values()
         if values is None:
             return False
-        values += [leaf._grad._waiting() for leaf in self.leaves if leaf._grad is not None]
+        values += [read.grad._waiting() for read in self.reads if read.grad is not None]
         self.waits = any(x.__class__ is Deferred for x in values) and all(
             node.pullback.routine.joins for node in self.nodes
         )
@@ -165,12 +167,12 @@ class FusibleBackward:
             return False
         if gradients is None:
             return False
-        for k, value in zip(backward.reached, gradients, strict=True):
-            self._accumulate(k, value)
-        if not keep:
+        with adding:
+            done = self._accumulate_all(gradients)
+        if done and not keep:
             for node in self.nodes:
                 node._release(source)
-        return True
+        return done
 
     def _computed(self, values: Sequence[Any]) -> Sequence[Any] | None:
         """The gradients, by one program; None if the engine is to compute them."""
@@ -220,6 +222,14 @@ class FusibleBackward:
                 else:
                     values.append(s)
         return values
+
+    def _accumulate_all(self, gradients: Sequence[Any]) -> bool:
+        """False, with nothing done, if another thread has changed a ``.grad`` since it was read."""
+        if not all(read.is_current() for read in self.reads):
+            return False
+        for k, value in zip(self.backward.reached, gradients, strict=True):
+            self._accumulate(k, value)
+        return True
 
     def _accumulate(self, index: int, value: Any) -> None:
         leaf = self.leaves[index]
@@ -389,21 +399,21 @@ def fusible_backward(roots: Sequence[Root]) -> FusibleBackward | None:
         nodes = _reachable([edge[0] for edge, _ in roots])
         indices: dict[Node, int] = {node: i for i, node in enumerate(nodes)}
         key = _root_key(roots, indices)
-        leaves: list[Tensor] = []
+        reads: list[Read] = []
         for index, node in enumerate(nodes):
-            add_node(key, node, index, indices, leaves)
+            add_node(key, node, index, indices, reads)
     except Unfit:
         return None
     policy = active()
     if len(nodes) > policy.backward_nodes:
         return None
-    sums = [id(leaf._grad._storage) for leaf in leaves if leaf._grad is not None]
+    sums = [id(read.grad._storage) for read in reads if read.grad is not None]
     if len(set(sums)) < len(sums):
         return None  # accumulating into one gradient would change another
     backward = _backwards.get(tuple(key))
     if backward is None:
         backward = _backwards.enter(tuple(key), Backward(), len(nodes))
-    return FusibleBackward(roots, nodes, leaves, indices, backward, policy)
+    return FusibleBackward(roots, nodes, reads, indices, backward, policy)
 
 
 def _root_key(roots: Sequence[Root], indices: dict[Node, int]) -> list[Any]:
@@ -418,7 +428,7 @@ def _root_key(roots: Sequence[Root], indices: dict[Node, int]) -> list[Any]:
     return key
 
 
-def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node, int], leaves: list[Tensor]) -> None:
+def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node, int], reads: list[Read]) -> None:
     """Append a node's part to the key; a leaf seen for the first time gets a position."""
     key.append(node.pullback)
     for edge in node.next_edges:
@@ -428,10 +438,10 @@ def add_node(key: list[Any], node: OperationNode, index: int, indices: dict[Node
         following, number = edge
         at = indices.get(following)
         if at is None:
-            leaf: Tensor = following.variable  # type: ignore[attr-defined]
-            key += _leaf_key(leaf, following)
-            leaves.append(leaf)
-            at = indices[following] = -len(leaves)
+            read = Read(following.variable)  # type: ignore[attr-defined]
+            key += _leaf_key(read, following)
+            reads.append(read)
+            at = indices[following] = -len(reads)
         elif 0 <= at <= index:
             raise Unfit  # a node made later than one that sends to it: only the engine knows the order
         key += (at, number)
@@ -470,15 +480,16 @@ def _is_hooked(node: Node) -> bool:
     return bool(node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks)
 
 
-def _leaf_key(leaf: Tensor, node: Node) -> tuple[Any, ...]:
+def _leaf_key(read: Read, node: Node) -> tuple[Any, ...]:
     """A leaf's part of the key.
 
     Raises:
       Unfit: only the engine can accumulate into it.
     """
+    leaf, grad = read.leaf, read.grad
     if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks or _is_hooked(node):
         raise Unfit
-    storage, grad = leaf._storage, leaf._grad
+    storage = leaf._storage
     if leaf._geometry is not None or storage.home is not None:
         raise Unfit
     if grad is not None and grad._type is not leaf._type:

@@ -1,8 +1,12 @@
 """Gradients that are made to fit what they go to, and what happens to one at a leaf."""
 
+import threading
+from typing import Any
+
 import pytest
 
 import fgrad.torch as torch
+from fgrad.mutable.backward import accumulate
 from fgrad.mutable.backward.accumulate import accumulate_grad, expands_to, layout, reduced
 
 pytestmark = pytest.mark.fast
@@ -15,6 +19,32 @@ def test_the_second_gradient_is_added_in_place():
         first = leaf.grad
         accumulate_grad(leaf, torch.ones(2))
     assert leaf.grad is first and first.tolist() == [2, 2] and first._version == 1
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_threads_add_to_a_leaf_one_after_the_other(recorded: bool, monkeypatch: pytest.MonkeyPatch):
+    leaf = torch.zeros(2, requires_grad=True)
+    leaf.grad = torch.ones(2)
+
+    def add() -> None:
+        with torch.set_grad_enabled(recorded):
+            accumulate_grad(leaf, torch.ones(2))
+
+    other = threading.Thread(target=add)
+    apply = accumulate.apply
+
+    def slow(*args: Any) -> Any:
+        """Another thread begins between the sum and where it is written."""
+        total = apply(*args)
+        if other.ident is None:
+            other.start()
+            other.join(0.2)
+        return total
+
+    monkeypatch.setattr(accumulate, "apply", slow)
+    add()
+    other.join()
+    assert leaf.grad.tolist() == [3, 3]
 
 
 def test_a_sum_that_is_recorded_is_a_new_tensor():

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 import fgrad
 import fgrad.torch as torch
 from fgrad.mutable.backward import fused_backward
+from fgrad.mutable.backward.accumulate import accumulate_grad
 from fgrad.mutable.backward.fused_backward import FusibleBackward
 from fgrad.run.background import wait_for_compilations
 from fgrad.run.policy import POLICIES, Policy, active
@@ -237,6 +238,26 @@ def test_training_is_the_same(fused: list[bool]):
         engine = losses()
     np.testing.assert_allclose(losses(), engine, rtol=1e-6)
     assert fused[-5:] == [True] * 5
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_what_another_thread_adds_meanwhile_is_kept(fresh: bool, fused: list[bool], monkeypatch: pytest.MonkeyPatch):
+    x = leaf(3)
+    for _ in range(RUNS):
+        x.grad = None if fresh else torch.zeros(3)
+        (x * 2).sum().backward()
+    x.grad = None if fresh else torch.zeros(3)
+    accumulate = FusibleBackward._accumulate_all
+
+    def after_another(*args: Any) -> bool:
+        with torch.no_grad():
+            accumulate_grad(x, torch.ones(3))
+        return accumulate(*args)
+
+    monkeypatch.setattr(FusibleBackward, "_accumulate_all", after_another)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [3, 3, 3]
+    assert fused == [False, True, True, False]
 
 
 def square_backward(size: int) -> None:
