@@ -277,7 +277,7 @@ class Snapshot:
                 entries = dict.items(self.track(value)) if isinstance(value, dict) else enumerate(self.track(value))
                 items = [(location.item(k), v) for k, v in entries]
             return [*items, *self.attributes(value, location)] if user_classes else items
-        if isinstance(value, FunctionType | BuiltinFunctionType) and is_entrance(value):
+        if isinstance(value, _FUNCTIONS) and is_entrance(value):
             return ()  # what a public function of this layer has learned of the classes of its arguments is no state
         if isinstance(value, FunctionType):
             self.note_variables(value)
@@ -445,6 +445,7 @@ class Snapshot:
         changes.attributes = changes.fields = object()
 
 
+_FUNCTIONS: tuple[Any, ...] = (FunctionType, BuiltinFunctionType)
 #: ids, since a class need not have a hash
 _PLAIN = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))
 _PLAIN_CONTAINERS = frozenset(map(id, (dict, list, set, OrderedDict, NotedDict, NotedOrderedDict)))

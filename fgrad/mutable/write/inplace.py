@@ -474,13 +474,6 @@ def renew(tensor: Tensor) -> None:
     if tensor._node is None and not is_tracked(view.base):
         return
     check_view(tensor, "its base or another view of its base has been")
-    begin_at_base(tensor)
-
-
-def begin_at_base(tensor: Tensor) -> None:
-    """Give a view a node that reads its elements from its base, where its history begins."""
-    view = tensor._view
-    assert view is not None
     base = view.base
     start, params = split_offset(base._geometry_of(), tensor._geometry_of())
     reading = _reading_as(view.operation) if view.operation in _OTHER_ELEMENTS else AS_STRIDED

@@ -23,9 +23,9 @@ from fgrad.mutable.tensor.node import TWICE, Edge, Node
 from fgrad.mutable.tensor.saved import SavedTensor, save
 from fgrad.mutable.tensor.tensor import Tensor, gradient_edge, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
-from fgrad.mutable.write.inplace import begin_at_base
 from fgrad.seam import RawSource
 from fgrad.torch.compiler.execution import Execution
+from fgrad.torch.compiler.new_tensors import NewView
 from fgrad.torch.compiler.placement import Placement
 
 
@@ -89,7 +89,7 @@ class BackwardProgram:
       residuals: their indices among the outputs of the first half.
       saved: the indices of the tensors from outside whose versions are checked.
       saved_new: those of the new tensors.
-      views: the indices of the new tensors that are views of results (NOTE [Views that outlive a call]).
+      views: those of the new tensors that are views of results, by index (NOTE [Views that outlive a call]).
       higher: the orders from the second on, as far as there are histories.
       order: how many orders have been recorded.
     """
@@ -100,7 +100,7 @@ class BackwardProgram:
     residuals: list[int]
     saved: list[int]
     saved_new: list[int]
-    views: list[int]
+    views: dict[int, NewView]
     higher: list[HigherOrder]
     order: int
 
@@ -120,8 +120,9 @@ class BackwardProgram:
         for number, index in enumerate(self.results):
             new_tensors[index]._node, new_tensors[index]._output_nr = node, number
         node.saved += [save(new_tensors[at], "result", output=True) for at in self.saved_new]
-        for index in self.views:
-            begin_at_base(new_tensors[index])
+        nodes: dict[Node, Node] = {}
+        for index, view in self.views.items():
+            view.begin(new_tensors[index], new_tensors[view.base.index], nodes)
 
 
 @frozen(eq=False)

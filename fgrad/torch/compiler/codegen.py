@@ -251,6 +251,7 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines += _unpacked("t", len(effects.external.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
     lines += _unpacked("r", len(effects.counts), "runs")
+    lines += ["    nodes = {}"] * any(isinstance(each, NewView) for each in effects.new_tensors)
     for i, each in enumerate(effects.new_tensors):
         lines += _creation_lines(i, each, scope)
     alike = [is_uniform(delta, writes) for _, delta, writes in effects.counts]
@@ -364,6 +365,7 @@ def result_maker(
     scope["copied"] = copy_node
     lines = ["def run(found, outs, numbers):"]
     lines += [f"    [{', '.join([f't{i}' for i in indices])}] = found"] if indices else []
+    lines += ["    nodes = {}"] * any(isinstance(each, NewView) for each in effects.new_tensors)
     for i, new in enumerate(effects.new_tensors):
         if i not in excluding:
             lines += [] if new.output is None else [f"    o{new.output} = outs[{outputs[new.output]}]"]
@@ -376,7 +378,7 @@ def result_maker(
 def _creation_lines(i: int, new: NewTensor | NewView, scope: Scope) -> Lines:
     """The lines that make a new tensor, as ``NewTensor.make`` does, or a view."""
     if isinstance(new, NewView):
-        return [f"    g{i} = {scope.name(new.make)}({_expression(new.base, scope)})"]
+        return [f"    g{i} = {scope.name(new.make)}({_expression(new.base, scope)}, nodes)"]
     like = new.like
     lines = [f"    g{i} = new(Tensor)"]
     if new.storage is None:

@@ -25,7 +25,7 @@ from fgrad.mutable.tensor.tensor import Tensor, accumulator, gradient_edge, grad
 from fgrad.mutable.values.device_of_value import accelerator_of
 from fgrad.mutable.write.copying import kept_strides
 from fgrad.torch.autograd.delayed_errors import DelayedError
-from fgrad.torch.compiler.new_tensors import NotReplayable
+from fgrad.torch.compiler.new_tensors import Chain, NotReplayable, chain_of
 
 
 @frozen(eq=False)
@@ -113,22 +113,22 @@ def _stand_in(node: Node, capture: Capture) -> Node:
 
 def derivatives_of(
     capture: Capture, results: Sequence[Tensor], cut: Cut, order: int
-) -> tuple[list[Derivative], set[Tensor]]:
+) -> tuple[list[Derivative], dict[Tensor, Chain]]:
     """The gradients of those tensors that have a live history, up to some order; this consumes the history.
 
     There are fewer if the gradients of an order have no history.  The gradient of a view is one of its base, if that is
-    new, too; which views have a live history is returned as well.
+    new, too; the histories of views up to their bases are returned as well.
     """
     outside = set(cut.stand_ins.values())
-    views = {x for x in results if _is_live_view(x, capture, outside)}
+    views = [x for x in dict.fromkeys(results) if _is_live_view(x, capture, outside)]
+    copies: dict[Node, Node] = {}
+    chains = {x: chain_of(x, x._view.base, copies) for x in views}  # type: ignore[union-attr]
     bases = [base for x in views if (base := x._view.base) not in capture.snapshot.tensors]  # type: ignore[union-attr]
-    live = _live(capture, [*[x for x in results if x not in views], *bases], outside)
+    live = _live(capture, [*[x for x in results if x not in chains], *bases], outside)
     if not set(bases).issubset(live):
-        raise NotReplayable("the function makes a view whose history does not begin at its base")
-    for x in views:
-        x._node = None
+        raise NotReplayable("the function makes a view of a leaf that it makes")
     if not live:
-        return [], views
+        return [], chains
     for node in outside:
         node.next_edges = ()  # backward ends here
     targets = [x for x in capture.snapshot.tensors if is_tracked(x) and x._type.inexact]
@@ -142,7 +142,7 @@ def derivatives_of(
         found.append(_derivative(capture, results, at, targets, outside, len(found) + 1 < order))
     for x in live:
         x._node = None
-    return found, views
+    return found, chains
 
 
 def _derivative(

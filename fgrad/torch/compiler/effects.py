@@ -11,7 +11,7 @@ resized) are ``NotReplayable``: such a call runs in pieces.
 
 import operator
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -22,13 +22,23 @@ from fgrad.mutable.capture.snapshot import Hidden
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
+from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, VersionCounter, Write
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors
-from fgrad.torch.compiler.new_tensors import NewTensor, NewView, NotReplayable, check_own, check_plain, check_view
+from fgrad.torch.compiler.new_tensors import (
+    Chain,
+    NewTensor,
+    NewView,
+    NotReplayable,
+    check_own,
+    check_plain,
+    check_released,
+    check_view,
+)
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value
 
@@ -50,7 +60,7 @@ class Effects:
     Attributes:
       outputs: the traced values that the program has to compute.
       new_tensors: those that each call makes, and views.
-      began: the views whose history began at their base.
+      chains: the histories of views that a backward can pass through, up to their bases.
       writes: tensors whose storage was written, and the outputs that they get.
       counts: tensors whose version counter advanced, by how much, and the last writes.
       fields: tensor, field and value.
@@ -60,7 +70,7 @@ class Effects:
     """
 
     external: ExternalTensors
-    began: Collection[Tensor] = ()
+    chains: Mapping[Tensor, Chain]
     outputs: list[Any] = field(factory=list)
     new_tensors: list[NewTensor | NewView] = field(factory=list)
     writes: list[tuple[int, int]] = field(factory=list)
@@ -76,8 +86,7 @@ class Effects:
     def signature(self) -> Any:
         """Equal for two calls with the same effects."""
         return (
-            tuple([(m.output, m.like._type, m.memory) for m in self.new_tensors]),
-            tuple([(m.like._counter.value, m.like._requires_grad, m.like._node is None) for m in self.new_tensors]),
+            tuple([each.signature for each in self.new_tensors]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
             tuple([(at, name) for at, name, _ in self.fields]),
@@ -106,6 +115,8 @@ class Effects:
         if cached is not None:
             return cached
         check_plain(tensor)
+        if tensor._node is not None and tensor not in self.chains:
+            check_released(tensor._node)
         if tensor._view is not None:
             return self._new_view(tensor, tensor._view)
         check_own(tensor, self.external.capture)
@@ -128,15 +139,16 @@ class Effects:
         if counted is not None and counted[0] != tensor._counter.value:
             raise NotReplayable("the function makes a view of a tensor from outside that it writes")
         self._new_indices[id(tensor)] = index = len(self.new_tensors)
-        self.new_tensors.append(NewView(tensor, base, tensor in self.began))
+        self.new_tensors.append(NewView.of(tensor, view, base, self.chains.get(tensor)))
         return index
 
     def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Tensor], Any]:
         """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
         new: list[Tensor] = []
+        nodes: dict[Node, Node] = {}
         for each in self.new_tensors:
             view = isinstance(each, NewView)
-            new.append(each.make(each.base(tensors, new, numbers)) if view else each.make(outs, new))
+            new.append(each.make(each.base(tensors, new, numbers), nodes) if view else each.make(outs, new))
         # first look everything up, and the old values; the rest only sets
         storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
@@ -191,10 +203,10 @@ def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) ->
         counter.writes.append(write._replace(version=version))
 
 
-def effects_of(step: Step, arguments: Sequence[Tensor], began: Collection[Tensor]) -> Effects:
+def effects_of(step: Step, arguments: Sequence[Tensor], chains: Mapping[Tensor, Chain]) -> Effects:
     """The effects of a captured call; the function has run, and nothing has been restored yet.
 
-    ``began`` are the views whose history began at their base.
+    ``chains`` are the histories of views that a backward can pass through, up to their bases.
 
     Raises:
       NotReplayable: they cannot be replayed.
@@ -207,7 +219,7 @@ def effects_of(step: Step, arguments: Sequence[Tensor], began: Collection[Tensor
     for owner, _, before in changed:
         if owner is not None:
             _check_fields(owner, before)
-    effects = Effects(ExternalTensors(capture, arguments), began)
+    effects = Effects(ExternalTensors(capture, arguments), chains)
     for each in capture.storages.values():
         if each.is_written:
             if (each.storage.strides, each.storage.home) != each.layout:

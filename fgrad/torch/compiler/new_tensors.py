@@ -2,9 +2,8 @@
 
 NOTE [Views that outlive a call]
 A network may return a view of what it has computed (``h.squeeze(1)``, ``h.chunk(2)``), or of a parameter.  The program
-computes the base, and each call makes the view anew.  If its history leads through that of the base, so does that of
-the new view: the base's history is the compiled call, or what it was before the call, and the view gets a node that
-reads its elements there, as a view does whose base has been written (NOTE [Lazy grad_fn of views]).
+computes the base, and each call makes the view anew.  If its history leads through that of the base, the nodes up to
+there are copied: the base's history is the compiled call, or what it was before the call.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,15 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.mutable.capture.capture import Capture
+from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
-from fgrad.mutable.tensor.node import Node, copy_node, node_name
+from fgrad.mutable.tensor.node import Node, copy_node, next_sequence, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
-from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, ViewOf, alias, new_tensor
+from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, ViewOf, alias, gradient_edge, new_tensor
+from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.symbolic import SymbolicNumber
-from fgrad.mutable.write.inplace import begin_at_base
+from fgrad.mutable.values.evaluation import is_abstract
 from fgrad.torch.compiler.values import ExternalRef, NewRef
 
 
@@ -56,9 +57,10 @@ class NewTensor:
         return tensor
 
     @property
-    def memory(self) -> Any:
-        """Equal for two that lie in memory in the same way."""
-        return self.like._storage.strides, self.like._geometry, self.storage, self.counter
+    def signature(self) -> Any:
+        """Equal for two that are made in the same way."""
+        like, memory = self.like, (self.like._storage.strides, self.like._geometry, self.storage, self.counter)
+        return self.output, like._type, memory, like._counter.value, like._requires_grad, like._node is None
 
     @property
     def bases(self) -> tuple[int | None, ...]:
@@ -66,53 +68,114 @@ class NewTensor:
         return self.storage, self.counter
 
 
+#: the nodes of a view's history, from its own to the one before its base's, and which of their outputs
+Chain = Sequence[tuple[Node, int]]
+
+
 @frozen(eq=False)
 class NewView:
-    """A view that each call makes (NOTE [Views that outlive a call])."""
+    """A view that each call makes (NOTE [Views that outlive a call]).
 
-    like: Tensor
+    Attributes:
+      base: what it is a view of.
+      type, geometry: the view's.
+      view: what it knows of itself, without its base.
+      chain: its history up to the base's; None if it has none that a backward can pass through.
+      over: its node, and which output it is, if backward has passed through it.
+    """
+
     base: ExternalRef | NewRef
-    #: whether its history begins at the base
-    has_history: bool
+    type: TensorType
+    geometry: Geometry | None
+    view: ViewOf
+    chain: Chain | None
+    over: tuple[Node, int] | None
     #: a view is no output, but its base's storage
     output: None = None
 
-    def make(self, base: Tensor) -> Tensor:
-        """The view of a tensor, without the history that a compiled call gives to its base later."""
-        like = self.like
+    @staticmethod
+    def of(tensor: Tensor, view: ViewOf, base: ExternalRef | NewRef, chain: Chain | None) -> "NewView":
+        """What makes views like one that was recorded, of which nothing stays alive."""
+        over = None if tensor._node is None or chain is not None else (copy_node(tensor._node), tensor._output_nr)
+        return NewView(base, tensor._type, tensor._geometry, _view_of(None, view), chain, over)
+
+    def make(self, base: Tensor, nodes: dict[Node, Node]) -> Tensor:
+        """The view of a tensor; one of a new tensor gets its history when that has its own.
+
+        ``nodes`` are those that the call has made, by those that were recorded.
+        """
         tensor = alias(base)
-        tensor._type, tensor._geometry, tensor._view = like._type, like._geometry, _view_of(base, like._view)
-        if self.has_history and isinstance(self.base, ExternalRef):
-            begin_at_base(tensor)
-        elif like._node is not None:
-            tensor._node, tensor._output_nr = copy_node(like._node), like._output_nr
+        tensor._type, tensor._geometry, tensor._view = self.type, self.geometry, _view_of(base, self.view)
+        if self.chain is not None and isinstance(self.base, ExternalRef):
+            self.begin(tensor, base, nodes)
+        elif self.over is not None:
+            tensor._node, tensor._output_nr = copy_node(self.over[0]), self.over[1]
         return tensor
+
+    def begin(self, tensor: Tensor, base: Tensor, nodes: dict[Node, Node]) -> None:
+        """Give the view a history that begins at its base."""
+        edge = gradient_edge(base)
+        for node, number in reversed(self.chain or ()):
+            made = nodes.get(node)
+            if made is None:
+                made = nodes[node] = copy_node(node)
+                made.next_edges, made._sequence = [edge, *node.next_edges[1:]], next_sequence()
+            edge = made, number
+        tensor._node, tensor._output_nr = edge  # type: ignore[misc]
 
     @property
     def begins_at_new(self) -> bool:
         """Whether its history begins at a base that the call makes, too."""
-        return self.has_history and isinstance(self.base, NewRef)
+        return self.chain is not None and isinstance(self.base, NewRef)
 
     @property
-    def memory(self) -> Any:
-        return self.like._geometry, type(self.base), self.base.index, self.has_history
+    def signature(self) -> Any:
+        """Equal for two that are made in the same way."""
+        chain = None if self.chain is None else tuple([(node_name(node), number) for node, number in self.chain])
+        return self.type, self.geometry, type(self.base), self.base.index, chain, self.over is None
 
     @property
     def bases(self) -> tuple[int | None, ...]:
         return (self.base.index,) if isinstance(self.base, NewRef) else ()
 
 
-def _view_of(base: Tensor, like: ViewOf | None) -> ViewOf | None:
-    """What a view of a tensor knows, as another view knows it of another base."""
-    if like is None:
-        return None
-    version, parent = base._counter.value, _view_of(base, like.parent)
+def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node]) -> Chain:
+    """The history of a view up to that of its base, as copies of its nodes that lead nowhere.
+
+    Raises:
+      NotReplayable: it does not begin there, or has hooks.
+    """
+    end, edge = gradient_edge(base), gradient_edge(view)
+    chain = list[tuple[Node, int]]()
+    while edge != end:
+        node, number = (None, 0) if edge is None else edge
+        if not isinstance(node, OperationNode) or not _is_of_view(node):
+            raise NotReplayable("the function makes a view whose history is not that of a view of its base")
+        if node not in copies:
+            copies[node] = copy_node(node)
+            copies[node].next_edges = [None] * len(node.next_edges)
+        chain.append((copies[node], number))
+        edge = node.next_edges[0]
+    return chain
+
+
+def _is_of_view(node: OperationNode) -> bool:
+    """Whether a node has one edge and has saved nothing but plain numbers, and has no hooks."""
+    has_hooks = node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks
+    is_plain = not any(isinstance(x, SavedTensor | SymbolicNumber) or is_abstract(x) for x in node.saved)
+    return is_plain and not has_hooks and not any(edge is not None for edge in node.next_edges[1:])
+
+
+def _view_of(base: Tensor | None, like: ViewOf) -> ViewOf:
+    """What a view of a tensor knows, as another view knows it of another base; without a base, what makes such."""
+    version = 0 if base is None else base._counter.value
+    parent = None if like.parent is None else _view_of(base, like.parent)
     of = like.operation, like.source, None, like.geometry
-    return ViewOf(base, like.creation, version, *of, parent, like.depth)
+    return ViewOf(base, like.creation, version, *of, parent, like.depth)  # type: ignore[arg-type]
 
 
 def check_plain(tensor: Tensor) -> None:
-    """Raise ``NotReplayable`` if a new tensor is more than a storage, a type, a geometry and a released history."""
+    """Raise ``NotReplayable`` if a new tensor is more than a storage, a type, a geometry and a history."""
     if type(tensor) is not Tensor:
         raise NotReplayable("the function makes a tensor of another class that outlives it")
     if tensor._inference:
@@ -123,8 +186,6 @@ def check_plain(tensor: Tensor) -> None:
         raise NotReplayable("the function makes a tensor with attributes, hooks or tangents")
     if tensor._grad is not None:
         raise NotReplayable("the function makes a tensor with a gradient")
-    if tensor._node is not None:
-        _check_released(tensor._node)
 
 
 def check_own(tensor: Tensor, capture: Capture) -> None:
@@ -147,7 +208,7 @@ def check_view(tensor: Tensor, view: ViewOf) -> None:
         raise NotReplayable("the function makes a view whose base has got other memory")
 
 
-def _check_released(node: Node) -> None:
+def check_released(node: Node) -> None:
     """Raise ``NotReplayable`` if a backward can still pass through a node: its saved values are traced."""
     stack, visited = [node], {node}
     while stack:

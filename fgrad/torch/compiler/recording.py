@@ -173,11 +173,11 @@ def _recorded(
         breakable, capture.breakable = capture.breakable, False  # what follows is not the user's code
         capture.check_copies(outputs)
         values, draws = {x: x.value for x in _written_inputs(capture)}, len(capture.early_draws)
-        derivatives, began = capture.call_traced(derivatives_of, capture, outputs, cut, order)
+        derivatives, chains = capture.call_traced(derivatives_of, capture, outputs, cut, order)
         cut.undo()
         _check_backward(step, values, draws)
         capture.breakable = breakable and not derivatives
-        return _program(step, effects_of(step, arguments, began), derivatives), result
+        return _program(step, effects_of(step, arguments, chains), derivatives), result
     except MemoryIsShown as reason:
         return Program(Guards(), str(reason), shows_memory=True), None
     except NotReplayable as reason:
@@ -289,7 +289,7 @@ def _program_parts(step: Step, effects: Effects, derivatives: Sequence[Derivativ
     names: dict[int, str] = {}
     for at, output in effects.writes:
         names[output] = f"{step.capture.snapshot.tensors[effects.external.tensors[at]].path} (written)"
-    outputs_of = {id(m.like): m.output for m in effects.new_tensors}
+    outputs_of = {id(x.like): x.output for x in effects.new_tensors if isinstance(x, NewTensor)}
     for tensor, location in step.after.tensors.items():
         if outputs_of.get(id(tensor)) is not None:
             names.setdefault(outputs_of[id(tensor)], f"{location.path} (written)")  # type: ignore[arg-type]
@@ -354,7 +354,7 @@ def _forward_and_backward(
         residuals,
         [external.index(memory[x]) for x in first.memory if x in memory],
         [i for i, x in enumerate(effects.new_tensors) if isinstance(x, NewTensor) and first.saves(x.like)],
-        [i for i, x in enumerate(effects.new_tensors) if isinstance(x, NewView) and x.begins_at_new],
+        {i: x for i, x in enumerate(effects.new_tensors) if isinstance(x, NewView) and x.begins_at_new},
         higher,
         len(derivatives),
     )

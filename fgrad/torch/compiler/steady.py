@@ -79,7 +79,9 @@ class Steady:
         self._leaves: list[Tensor] = [external.tensors[i] for i in self._owned]
         self._fast_guards = FastGuards(effects, guards, self._owned)
         pending = [(external.tensors[at], effects.new_tensors[value.index]) for at, _, value in gradients_of(effects)]
-        self._pending = [Pending(leaf, each.like, i) for i, (leaf, each) in enumerate(pending)]
+        self._pending = [
+            Pending(leaf, each.like, i) for i, (leaf, each) in enumerate(pending) if isinstance(each, NewTensor)
+        ]
         checked = self._fast_guards.indices
         inputs = [_renumbered(read, checked) for read in reads]
         self.read_inputs: Callable[..., list[Any]] = reader(inputs, len(checked))
