@@ -51,7 +51,7 @@ WRITE = (
     ("program", "first", "warm"),
     [
         pytest.param(GRAD, (1197, 32), (67, 13), id="grad"),
-        pytest.param(BACKWARD, (1965, 54), (142, 25), id="backward"),
+        pytest.param(BACKWARD, (1965, 54), (143, 25), id="backward"),
         pytest.param(WRITE, (5900, 69), (256, 31), id="write into a view"),
     ],
 )
