@@ -80,8 +80,8 @@ class autocast(Scope):
         return changed.modes()
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
-        current = settings()
-        restored = current if current.nesting else evolve(current, cache={})
+        current = before["autocast"]  # None if nothing has been set yet
+        restored = current if current is None or current.nesting else evolve(current, cache={})
         return super().end(before | {"autocast": restored})
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,9 @@ from typing import Any
 
 from attrs import frozen
 
+from fgrad.mutable.capture.libraries import is_own, module_of
 from fgrad.mutable.capture.snapshot import CHILDREN, GENERATOR_TYPES, VISITED_LAST, Location, Snapshot, roots_of
+from fgrad.mutable.context.modes import Scope
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.containers import OPENED, containers, named_leaves
@@ -63,6 +65,17 @@ def _of_optimizer(snapshot: Snapshot, optimizer: Any, location: Location) -> lis
     return children
 
 
+def _of_block(snapshot: Snapshot, block: Any, location: Location) -> list[tuple[Location, Any]]:
+    """What a block of modes was made with; what it sets of itself on entry is no state."""
+    if not is_own(module_of(type(block))):
+        return snapshot.attributes(block, location)
+    return [(location.attribute(name), value) for name, value in vars(block).items() if name not in _SET_ON_ENTRY]
+
+
+#: how a block restores the modes
+_SET_ON_ENTRY = frozenset(("close", "before", "previous"))
+
+
 def _names(snapshot: Snapshot, params: list[Tensor]) -> dict[Any, str]:
     """The names of parameters in their module; where two modules have the same, their full paths."""
     locations = [(param, snapshot.tensors[param]) for param in params if param in snapshot.tensors]
@@ -75,6 +88,7 @@ def _names(snapshot: Snapshot, params: list[Tensor]) -> dict[Any, str]:
 
 CHILDREN[Module] = _of_module
 CHILDREN[Optimizer] = _of_optimizer
+CHILDREN[Scope] = _of_block
 VISITED_LAST.add(Optimizer)
 GENERATOR_TYPES.add(Generator)
 

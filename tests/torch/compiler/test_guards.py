@@ -1692,3 +1692,27 @@ print([p.refused for p in programs])
 def test_a_function_of_this_layer_that_the_user_holds_is_no_state():
     done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True)
     assert done.stdout == "[None]\n", done.stderr
+
+
+BLOCKS = {
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "no_grad": torch.no_grad,
+    "set_grad_enabled": lambda: torch.autograd.grad_mode.set_grad_enabled(True),
+    "saved_tensors_hooks": lambda: torch.autograd.graph.save_on_cpu(),
+    "inference_mode": lambda: torch.inference_mode(False),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_of_modes_that_is_entered_again_is_no_state(name):
+    block, w = BLOCKS[name](), torch.ones(2, 2, requires_grad=True)
+
+    def function(x):
+        with block:
+            return x @ w
+
+    call, x = torch.compile(function), torch.full((2, 2), 0.1)
+    for _ in range(3):
+        assert call(x).tolist() == function(x).tolist()
+    (program,) = [p for each in call._compiled.programs.values() for p in each]
+    assert program.refused is None
