@@ -89,6 +89,22 @@ class Items:
         self.owner[position] = value
 
 
+@frozen
+class TupleItems:
+    """The items of tuples that a dict holds, by the entry's key, the position, and the length of the tuple."""
+
+    entries: Any
+
+    @property
+    def owner(self) -> Any:
+        return self.entries if isinstance(self.entries, dict) else self.entries.owner
+
+    def get(self, place: tuple[Any, int, int], default: Any) -> Any:
+        key, position, length = place
+        found = self.entries.get(key, None)
+        return found[position] if type(found) is tuple and len(found) == length else default
+
+
 @frozen(eq=False)
 class Entries:
     """The entries of a dict whose class overrides a dict's methods, without these."""

@@ -267,11 +267,16 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
         lines.append(f"    if t{at}._counter.__class__ is not VersionCounter: t{at}._counter.settle()")
     noted = ["attributes"] * bool(effects.entries) + ["fields"] * bool(effects.fields)
     lines += ["    now = new(object)"] if noted else []
+    trees = {i: value for i, (*_, value) in enumerate(effects.entries) if isinstance(value, Tree)}
+    lines += [f"    e{i} = {_expression(tree, scope)}" for i, tree in trees.items()]
     # from here on nothing is called
     lines += [f"    t{at}._storage.array = o{output}" for at, output in effects.writes]
     lines += [f"    t{at}._counter.value += {delta}" for at, delta, _ in effects.counts]
     lines += [f"    t{at}.{name} = {_expression(value, scope)}" for at, name, value in effects.fields]
-    lines += entry_lines(effects, scope)
+    lines += [
+        f"    {_target(container, key, scope)} = {f'e{i}' if i in trees else _expression(value, scope)}"
+        for i, (container, key, value) in enumerate(effects.entries)
+    ]
     lines += [
         f"    {_target(container, key, scope)} += {_list_of(values, scope)}"
         for container, key, values in effects.additions
@@ -284,14 +289,6 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     lines.append(f"    made = [{', '.join([f'g{i}' for i in range(len(effects.new_tensors))])}]")
     lines.append(f"    return made, {_expression(effects.result, scope)}")
     return function_of(lines, scope, "compiled call")
-
-
-def entry_lines(effects: Effects, scope: Scope) -> Lines:
-    """The lines that set the entries of dicts, and variables; they only load and store."""
-    return [
-        f"    {_target(container, key, scope)} = {_expression(value, scope)}"
-        for container, key, value in effects.entries
-    ]
 
 
 def stores_maker(entries: Sequence[Entry], guards: Guards) -> Callable[..., Any]:

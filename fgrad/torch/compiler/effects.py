@@ -28,7 +28,7 @@ from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.containers import OPENED, take_apart
-from fgrad.torch.compiler.external_tensors import ExternalTensors
+from fgrad.torch.compiler.external_tensors import ExternalTensors, is_tuple_of_tensors
 from fgrad.torch.compiler.new_tensors import (
     Chain,
     NewTensor,
@@ -319,6 +319,11 @@ def _entry(effects: Effects, container: Any, key: Any, value: Any, old: Any) -> 
             raise NotReplayable(f"a Python value changes: {_key_text(key)} becomes {value!r}")
     elif isinstance(value, tuple) and all(isinstance(x, (SymbolicNumber, *_CONSTANTS)) for x in value):
         _tuple_entry(effects, container, key, value, old)
+        return
+    elif is_tuple_of_tensors(value):
+        leaves = list[Any]()
+        structure = take_apart(value, leaves)
+        effects.entries.append((container, key, Tree(structure, [*map(effects.value, leaves)])))
         return
     elif not is_tensor(value):
         raise NotReplayable(f"a Python object outlives the call: {_key_text(key)}, a {type(value).__name__}")

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding
-from fgrad.mutable.capture.scopes import as_dict, entries_of
+from fgrad.mutable.capture.scopes import TupleItems, as_dict, entries_of
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
@@ -58,11 +58,19 @@ class ExternalTensors:
             entries = as_dict(container)
             if entries is not None:
                 for key, x in entries_of(before):
-                    if is_tensor(x) and entries.get(key, None) is not x:
-                        self._entries.setdefault(id(x), []).append(("entry", (entries, key)))
+                    if entries.get(key, None) is not x:
+                        self._note_entry(entries, key, x)
         for scope, name, x in snapshot.rebound():
-            if is_tensor(x):
-                self._entries.setdefault(id(x), []).append(("entry", (scope, name)))
+            self._note_entry(scope, name, x)
+
+    def _note_entry(self, entries: Any, key: Any, value: Any) -> None:
+        """Note the access to a tensor, or to the tensors of a tuple, in an entry that the call replaces."""
+        if is_tensor(value):
+            self._entries.setdefault(id(value), []).append(("entry", (entries, key)))
+        elif is_tuple_of_tensors(value):
+            for i, x in enumerate(value):
+                place = key, i, len(value)
+                self._entries.setdefault(id(x), []).append(("entry", (TupleItems(entries), place)))
 
     def _gradient(self, tensor: Tensor) -> Tensor | None:
         """The gradient that a tensor had before the call."""
@@ -95,11 +103,11 @@ class ExternalTensors:
         snapshot = self.capture.snapshot
         fields = {id(fields_of(x)) for x in snapshot.tensors}
         return any(
-            x is tensor and ((entries := as_dict(container)) is None or entries.get(key, None) is x)
+            _holds(x, tensor) and ((entries := as_dict(container)) is None or entries.get(key, None) is x)
             for container, before in snapshot.containers.values()
             if id(container) not in fields
             for key, x in entries_of(before)
-        ) or any(x is tensor and scope.get(name, None) is x for scope, name, x in snapshot.variables.values())
+        ) or any(_holds(x, tensor) and scope.get(name, None) is x for scope, name, x in snapshot.variables.values())
 
     def index_all(self, excluding: Collection[Tensor] = ()) -> None:
         """Add the tensors that the call can reach but neither reads nor changes: it may depend on a shape or an alias.
@@ -166,6 +174,16 @@ class ExternalTensors:
             if _found(access, tensors, arguments) is not tensors[index]:
                 tensors[index] = None
         return tensors
+
+
+def is_tuple_of_tensors(value: Any) -> bool:
+    """Whether a value is a tuple that holds tensors and nothing else, such as the state of an LSTM."""
+    return type(value) is tuple and bool(value) and all(map(is_tensor, value))
+
+
+def _holds(value: Any, tensor: Tensor) -> bool:
+    """Whether a value is a tensor, or a tuple that holds it."""
+    return value is tensor or (isinstance(value, tuple) and any(_holds(x, tensor) for x in value))
 
 
 def _found(access: Access, tensors: Sequence[Any], arguments: Sequence[Tensor]) -> Any:

@@ -36,6 +36,7 @@ from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
 from fgrad.torch.compiler.effects import Effects
+from fgrad.torch.compiler.external_tensors import is_tuple_of_tensors
 from fgrad.torch.compiler.generated import Scope
 from fgrad.torch.compiler.identities import Contents
 from fgrad.torch.compiler.windows import Window
@@ -332,7 +333,7 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
         for scope, name, value in capture.snapshot.variables.values()
         if (place := Holding(scope, name).place) not in capture.held
         and place not in capture.growing
-        and (name not in set_by_call.get(place[0], ()) or not isinstance(value, Tensor))
+        and (name not in set_by_call.get(place[0], ()) or not _is_free(value))
     ]
     for i, (kind, _) in enumerate(effects.external.accesses):
         if names := fields_of(effects.external.tensors[i]).keys() - FIELDS:
@@ -348,6 +349,11 @@ def guards_of(capture: Capture, effects: Effects, windows: Sequence[Window]) -> 
     guards.tensors = [signature(x, i in in_window) for i, x in enumerate(effects.external.tensors)]
     guards.shared = sharing(effects.external.tensors)
     return guards
+
+
+def _is_free(value: Any) -> bool:
+    """Whether what the call replaces in an entry may be another tensor, or a tuple of others, at the next call."""
+    return isinstance(value, Tensor) or is_tuple_of_tensors(value)
 
 
 def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
@@ -410,7 +416,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             read = {name for name in read if not _may_be_read(name, old[name], capture.snapshot)}
             guards.numbers += [(entries, name, number_kind(old[name], name)) for name in read]
             # an entry that the call sets is guarded if it was no tensor: the call may depend on a None or a flag
-            free = {k for k in set_by_call[key] if k in read or isinstance(old.get(k), Tensor)}
+            free = {k for k in set_by_call[key] if k in read or _is_free(old.get(k))}
             free |= {k for k in set_by_call[key] if (key, k) in capture.held or (key, k) in capture.growing}
             items = {k: v for k, v in old.items() if k not in free and k in used.get(key, old)}
             guards.entries.append((entries, len(old), items))

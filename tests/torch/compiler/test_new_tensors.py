@@ -184,3 +184,100 @@ def test_the_gradient_of_a_gradient_of_a_view():
     function = lambda x: (x.exp() * x.roll(1)).view(3, 1).T  # noqa: E731
     x = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(torch.compile(function, fullgraph=True), (x,))
+
+
+class Recurrent(torch.nn.Module):
+    """A network that keeps its state, as in a truncated backward through time."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = torch.nn.LSTM(2, 3, batch_first=True), torch.nn.Linear(3, 1)
+        self.state, self.seen = (torch.zeros(1, 4, 3), torch.zeros(1, 4, 3)), None
+
+    def forward(self, x):
+        out, self.state = self.lstm(x, tuple([each.detach() for each in self.state]))
+        return self.last(out)
+
+
+def trained(way, reset=None):
+    torch.manual_seed(0)
+    model, data, seen = Recurrent(), torch.randn(8, 4, 5, 2), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    call = way(step)
+    for i, x in enumerate(data):
+        if reset is not None:
+            reset(model, i)
+        loss = call(x)
+        seen += [loss, *[each.detach().clone() for each in model.state], type(model.state), len(model.state)]
+        seen += [[each.requires_grad for each in model.state]]
+    return seen, call
+
+
+def zeros(model, i):
+    if i % 3 == 0:
+        model.state = tuple([torch.zeros(1, 4, 3) for _ in range(2)])
+
+
+def another_holder(model, i):
+    """Another tuple holds the state of the step before, and the step reads it."""
+    model.seen = model.state
+
+
+def one_is_written(model, i):
+    with torch.no_grad():
+        model.state[0].add_(1)
+
+
+@pytest.mark.parametrize("reset", [None, zeros, another_holder, one_is_written])
+def test_a_tuple_of_tensors_that_each_call_replaces(reset):
+    (found, call), (expected, _) = trained(torch.compile, reset), trained(uncompiled, reset)
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, torch.Tensor):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        else:
+            assert one == other
+    if reset in (None, one_is_written):
+        assert any(x.refused is None and x.calls > 3 for each in call._compiled.programs.values() for x in each)
+
+
+def test_a_tuple_that_two_attributes_hold_is_read_from_both():
+    class Holder:
+        pair = first = (torch.ones(2),)
+
+    def seen(way):
+        holder = Holder()
+
+        def function():
+            value = holder.pair[0] + 10 * holder.first[0]
+            holder.pair = (holder.pair[0] * 2,)
+            return value
+
+        call = way(function)
+        return [call().tolist() for _ in range(5)]
+
+    assert seen(torch.compile) == seen(uncompiled)
+
+
+def test_a_tuple_of_another_length_is_another_program():
+    class Holder:
+        state = ()
+
+    def seen(way):
+        holder = Holder()
+
+        def function(x):
+            holder.state = (*holder.state, x)[-2:]
+            return sum([each.sum() for each in holder.state])
+
+        call = way(function)
+        return [call(torch.full((2,), float(i))).item() for i in range(6)]
+
+    assert seen(torch.compile) == seen(uncompiled)
