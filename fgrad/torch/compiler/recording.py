@@ -32,7 +32,6 @@ from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.differentiated import Cut, Derivative, check_leaves, derivatives_of
 from fgrad.torch.compiler.effects import GREW, Effects, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
-from fgrad.torch.compiler.external_tensors import ExternalTensors
 from fgrad.torch.compiler.guards import Guards, guards_of, guards_of_arguments, guards_of_refused
 from fgrad.torch.compiler.new_tensors import NewTensor, NewView, NotReplayable
 from fgrad.torch.compiler.number_arguments import Place, with_symbolic_numbers
@@ -42,6 +41,7 @@ from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
 from fgrad.torch.compiler.step import Input, Step, arrays_in_memory
 from fgrad.torch.compiler.switches import Switches
+from fgrad.torch.compiler.values import ExternalRef
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
 from fgrad.torch.nn.modules.module import Module
 
@@ -280,7 +280,7 @@ def _program_parts(step: Step, effects: Effects, derivatives: Sequence[Derivativ
     used = tape.used(outputs)
     ins = [x for x in step.inputs if x.input.number in used]
     traced = [*[x.input for x in ins], *[x for each in derivatives for x in _arrays(each.cotangents)]]
-    joint, windows, bases = _with_windows(simplify(tape.closed(traced, outputs)), ins, step.capture, effects.external)
+    joint, windows, bases = _with_windows(simplify(tape.closed(traced, outputs)), ins, step.capture, effects)
     effects.external.index_all(bases)
     placement = placement_of(tape, [x.input for x in ins], effects.outputs)
     graph, backward = joint, None
@@ -303,11 +303,14 @@ def _program_parts(step: Step, effects: Effects, derivatives: Sequence[Derivativ
 
 
 def _with_windows(
-    graph: FlatGraph, ins: Sequence[Input], capture: Capture, external: ExternalTensors
+    graph: FlatGraph, ins: Sequence[Input], capture: Capture, effects: Effects
 ) -> tuple[FlatGraph, dict[Input, Window], list[Tensor]]:
     """The graph with windows (NOTE [Windows]), these by their inputs, and the bases that it does not depend on."""
-    windows, bases = dict[Input, Window](), list[Tensor]()
+    windows, bases, external = dict[Input, Window](), list[Tensor](), effects.external
+    viewed = {x.base.index for x in effects.new_tensors if isinstance(x, NewView) and isinstance(x.base, ExternalRef)}
+    places = {external.tensors[index]._storage for index in viewed}  # the new views lie at places in these
     possible = views_of_arguments(capture, external.arguments)
+    possible = {storage: views for storage, views in possible.items() if storage not in places}
     for number, x in enumerate(ins):
         if not isinstance(x, StorageInput):
             continue

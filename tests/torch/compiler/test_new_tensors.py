@@ -128,6 +128,17 @@ def test_a_view_of_a_parameter_shows_what_is_written_to_it():
         assert view.tolist() == w.T[0].tolist() and view._base is w and view._version == w._version
 
 
+@pytest.mark.parametrize(
+    "function", [lambda x: (x.sum(), x[0]), lambda x: (x * 2, x.T), lambda x: (x.sum(), x.view(-1)[1:])]
+)
+def test_a_view_of_a_part_of_a_larger_tensor_is_of_the_part_that_each_call_gets(function):
+    call, whole = torch.compile(function), torch.arange(24.0).view(12, 2)
+    for i in (0, 0, 0, 1, 1, 2, 5):
+        part = whole[2 * i : 2 * i + 2]
+        for found, expected in zip(call(part), function(part), strict=True):
+            assert found.tolist() == expected.tolist() and found.storage_offset() == expected.storage_offset()
+
+
 def test_views_that_a_call_leaves_behind():
     class Holder:
         last = None
