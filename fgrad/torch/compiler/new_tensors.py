@@ -6,7 +6,7 @@ computes the base, and each call makes the view anew.  If its history leads thro
 there are copied: the base's history is the compiled call, or what it was before the call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -139,17 +139,17 @@ class NewView:
         return (self.base.index,) if isinstance(self.base, NewRef) else ()
 
 
-def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node]) -> Chain:
+def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Collection[Node]) -> Chain:
     """The history of a view up to that of its base, as copies of its nodes that lead nowhere.
 
     Raises:
-      NotReplayable: it does not begin there, or has hooks.
+      NotReplayable: it does not begin there, has hooks, or leads through a view from ``outside``.
     """
     end, edge = gradient_edge(base), gradient_edge(view)
     chain = list[tuple[Node, int]]()
     while edge != end:
         node, number = (None, 0) if edge is None else edge
-        if not isinstance(node, OperationNode) or not _is_of_view(node):
+        if not isinstance(node, OperationNode) or node in outside or not _is_of_view(node):
             raise NotReplayable("the function makes a view whose history is not that of a view of its base")
         if node not in copies:
             copies[node] = copy_node(node)

@@ -139,6 +139,16 @@ def test_a_view_of_a_part_of_a_larger_tensor_is_of_the_part_that_each_call_gets(
             assert found.tolist() == expected.tolist() and found.storage_offset() == expected.storage_offset()
 
 
+def test_a_view_of_a_view_from_outside_leads_through_it():
+    for way in (torch.compile, uncompiled):
+        leaf = torch.ones(2, 3, requires_grad=True)
+        row = leaf[0]
+        call = way(lambda x: x[1:])
+        for _ in range(3):
+            found = torch.autograd.grad(call(row).sum(), [row, leaf], retain_graph=True)
+            assert [g.tolist() for g in found] == [[0, 1, 1], [[0, 1, 1], [0, 0, 0]]]
+
+
 def test_views_that_a_call_leaves_behind():
     class Holder:
         last = None
