@@ -5,22 +5,22 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 
 from fgrad.graph.names import stored_names
 from fgrad.mutable.capture.held_numbers import Holding
 from fgrad.mutable.capture.pieces import LiveTape, Pieces
-from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot, is_plain_class
+from fgrad.mutable.capture.snapshot import CHILDREN, Location, Snapshot
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
 from fgrad.torch.compiler.backends import check_backend
-from fgrad.torch.compiler.containers import OPENED, take_apart
+from fgrad.torch.compiler.containers import OPENED
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
+from fgrad.torch.compiler.keys import key_of, of_new_objects, without_numbers
 from fgrad.torch.compiler.module import OptimizedModule
-from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments, replaced
+from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments
 from fgrad.torch.compiler.originals import note_compiled, original_of
 from fgrad.torch.compiler.programs import Call, Program, Unexpected
 from fgrad.torch.compiler.recording import EagerCall, record
@@ -33,9 +33,6 @@ from fgrad.torch.nn.parameter import Parameter
 LIMIT = 8
 #: a program that has been called so often has been worth its compilation, and gives its place to another
 WORTHWHILE = 100
-#: arguments that are not tensors and are compared by value
-_VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
-_NUMBERS = (int, float, complex, np.number)
 #: the arguments of most calls
 _TENSORS = (Tensor, Parameter)
 
@@ -101,7 +98,7 @@ class Compiled:
         else:
             places = self.varying.places
             inputs = [x for place, x in number_arguments(args, kwargs) if place in places] if places else ()
-            key, tensors = _key(args, kwargs, places)
+            key, tensors = key_of(args, kwargs, places)
         try:
             programs = self.programs.get(key)
         except TypeError:  # an argument without a hash
@@ -131,10 +128,10 @@ class Compiled:
     def _first(self, key: Any, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any) -> Any:
         """Record a call that no program applies to."""
         numbers = dict(number_arguments(args, kwargs))
-        if numbers and self.varying.note(_key(args, kwargs, numbers)[0], numbers):
+        if numbers and self.varying.note(key_of(args, kwargs, numbers)[0], numbers):
             return self(args, kwargs)
         self.varying.note_held([x for each in self.programs.get(key, ()) for x in each.guards.changed_numbers()])
-        classes = {cls for each in self.programs for cls in _of_new_objects(each, key)}
+        classes = {cls for each in self.programs for cls in of_new_objects(each, key)}
         if classes:
             OPENED.update(classes)
             return self(args, kwargs)
@@ -224,7 +221,7 @@ class Compiled:
         for program in self.programs.get(key, ()):
             if program.breaks or program.guards.differ_in_numbers() or program.numbers_at(inputs) is None:
                 return True
-        return any(_without_numbers(each) == _without_numbers(key) for each in self.programs if each != key)
+        return any(without_numbers(each) == without_numbers(key) for each in self.programs if each != key)
 
     def _again(
         self, key: Any, call: Call, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any
@@ -316,69 +313,6 @@ def difference(old: Program, new: Program) -> str:
     assert old.effects is not None and new.effects is not None
     before, after = old.effects.signature(), new.effects.signature()
     return f"it has other effects on tensors: {before} and now {after}"
-
-
-def _key(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[Place]) -> tuple[Any, list[Tensor]]:
-    """What a program is looked up by, apart from the values of numbers in some places; and the tensors of a call."""
-    if places:
-        args, kwargs = replaced(args, kwargs, places, lambda place, x: _Any(type(x)))
-    leaves = list[Any]()
-    structure = take_apart((args, kwargs), leaves)
-    return (structure, tuple(map(_static, leaves)), modes_now()), [x for x in leaves if isinstance(x, Tensor)]
-
-
-@frozen
-class _Any:
-    """Any number of a class, as a part of the key."""
-
-    kind: type
-
-
-def _static(x: Any) -> Any:
-    """The part of the key for an argument."""
-    if isinstance(x, Tensor):
-        return Tensor
-    if x.__class__ is _Any:
-        return x
-    # zeros differ in their signs
-    return (x.__class__, x if x and x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
-
-
-def _without_numbers(key: Any) -> Any:
-    """A key without the values of numbers."""
-    if len(key) == 2:
-        return key
-    structure, statics, now = key
-    return structure, [x[:1] if isinstance(x, tuple) and issubclass(x[0], _NUMBERS) else x for x in statics], now
-
-
-def _of_new_objects(old: Any, new: Any) -> set[type]:
-    """The class of the objects in which two keys differ, if they differ in nothing else.
-
-    See NOTE [Objects among the arguments].
-    """
-    if len(old) == 2 or len(new) == 2 or (old[0], len(old[1]), old[2]) != (new[0], len(new[1]), new[2]):
-        return set()
-    pairs = [(x, y) for x, y in zip(old[1], new[1], strict=True) if x != y]
-    if not all(isinstance(x, _Same) and isinstance(y, _Same) for x, y in pairs):
-        return set()
-    classes = {each.value.__class__ for pair in pairs for each in pair}
-    return classes if len(classes) == 1 and all(map(is_plain_class, classes)) else set()
-
-
-class _Same:
-    """An object compared by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value: Any = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 def _name(function: Any) -> str:
