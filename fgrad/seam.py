@@ -6,7 +6,7 @@ from fgrad.api.custom import custom_jvp
 from fgrad.api.rules import define_rule
 from fgrad.deferred import deferred
 from fgrad.errors import CaptureError, UndefinedDerivativeError, shown
-from fgrad.graph.family import LARGEST, SMALLEST, Family, symbols
+from fgrad.graph.family import LARGEST, SMALLEST, Family, is_symbolic, symbols
 from fgrad.graph.graph import Builder, Const, Graph, Node, evaluate, labelled, unsourced
 from fgrad.graph.likeness import calls_alike
 from fgrad.graph.op import Op, Region, intern
@@ -122,6 +122,7 @@ __all__ = [
     "in_memory",
     "intern",
     "is_hidden",
+    "is_symbolic",
     "jvp",
     "labelled",
     "main_event",

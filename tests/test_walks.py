@@ -51,8 +51,8 @@ WRITE = (
     ("program", "first", "warm"),
     [
         pytest.param(GRAD, (1197, 32), (67, 13), id="grad"),
-        pytest.param(BACKWARD, (1965, 54), (143, 25), id="backward"),
-        pytest.param(WRITE, (5900, 69), (256, 31), id="write into a view"),
+        pytest.param(BACKWARD, (1400, 55), (143, 25), id="backward"),
+        pytest.param(WRITE, (5900, 70), (256, 31), id="write into a view"),
     ],
 )
 def test_walks_are_short(program, first, warm):

@@ -69,6 +69,8 @@ PRODUCT, PRODUCT_SIZE = 25_000, 1 << 20
 _GATHERS = frozenset(("dynamic_slice", "gather"))
 #: the elements of a value that is freed after its last use, not at the end
 FREED_SIZE = 1 << 12
+#: what is constant is computed once and kept, up to this many elements, or as many as a constant from which it follows
+KEPT_SIZE = 1 << 14
 #: the bytes of the largest array that the C library takes into account: see NOTE [Memory from the heap]
 FREED = (32 << 20) - (64 << 10)
 
@@ -169,8 +171,10 @@ class _Writer:
         numbers = tuple(range(len(self.shapes), len(self.shapes) + len(out_shapes)))
         self.shapes += out_shapes
         if all(i in self.known for i in inputs):
-            self._fold(node, numbers, compute)
-            return
+            most = max([KEPT_SIZE, *[self.known[i].size for i in inputs]])
+            if all(math.prod(s) <= most for s in out_shapes):
+                self._fold(node, numbers, compute)
+                return
         primitive, params, in_types = node.op.key[:3]
         # an elementwise computation does not depend on the shapes of scalar operands
         types = [(t.dtype, t.shape) for t in node.op.out_types] if row.elementwise else in_types
@@ -245,7 +249,9 @@ class _Writer:
         large: set[int] = set()
         if self.largest >= FREED_SIZE:
             large = {i for i, shape in enumerate(self.shapes) if math.prod(shape) >= FREED_SIZE}
-        run = _function(lines, prepared, self.known, len(graph.in_types), outputs, full, large)
+        read = {*outputs, *[i for line in (*prepared.lines, *lines) for i in line.operands]}
+        known = {i: value for i, value in self.known.items() if i in read}
+        run = _function(lines, prepared, known, len(graph.in_types), outputs, full, large)
         return NumpyProgram(run, self.excess, self.largest, None if full else _single(lines, graph, outputs))
 
 

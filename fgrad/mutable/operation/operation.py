@@ -23,6 +23,7 @@ from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.operation.generations import generations
 from fgrad.mutable.operation.gradient_layouts import ColumnMajorGradients
 from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
 from fgrad.mutable.operation.operands import (
@@ -65,9 +66,6 @@ from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
 from fgrad.seam import Graph, Places, RawSource, checks_each_primitive, replacement, simplify, visible
 
-#: how many operands the plans of an operation may have in total: growing sequences need ever new plans
-OPERANDS_KEPT = 1 << 17
-
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
 
 
@@ -99,25 +97,27 @@ class Operation:
     gradients: Gradients = GRADIENTS
     writing: Writing = WRITING
     plans: dict[Key, "Planned"] = field(factory=ByDefaultDtype, init=False)
-    #: how many operands these have in total
-    operand_count: int = field(default=0, init=False)
+    #: those of the earlier generation
+    earlier: dict[Key, "Planned"] = field(factory=ByDefaultDtype, init=False)
     #: what is recorded, by the pattern of the operands, and for pull-backs by the operands that require grad
     sized: dict[Any, Sized] = field(factory=ByDefaultDtype, init=False)
 
     def planned(self, types: tuple[OperandType, ...], params: tuple[Any, ...], into: TensorType | None) -> "Planned":
         """The plan for these types; ``into`` is the type of the tensor written by an in-place operation."""
-        plan = self.plans.get((types, params) if into is None else (types, params, into))  # type: ignore[arg-type]
+        key: Any = (types, params) if into is None else (types, params, into)
+        plan = self.plans.get(key)
         if plan is None:
             if any(isinstance(x, Tensor) for x in params):
                 return self.planned(types, numbers_in(self.name, self.named(params)), into)
-            plan = Planned(self, types, params, into)
-            self.operand_count += len(types)
-            if self.operand_count > OPERANDS_KEPT:
-                self.plans.clear()
-                self.sized.clear()
-                self.operand_count = len(types)
-            self.plans[(types, params) if into is None else (types, params, into)] = plan  # type: ignore[index]
+            plan = self.earlier.pop(key, None) or Planned(self, types, params, into)
+            generations.enter(self, len(types))
+            self.plans[key] = plan
         return plan
+
+    def age(self) -> None:
+        """Begin a new generation of plans."""
+        self.earlier, self.plans = self.plans, ByDefaultDtype()
+        self.sized.clear()
 
     def node_name(self, types: tuple[OperandType, ...], params: tuple[Any, ...]) -> str:
         if callable(self.node):
@@ -270,18 +270,20 @@ class Planned(Plan):
         types = [array_type_of(self.types[i], i not in fixed) for i in self.present]
         if pattern is not None and sizes is not pattern.sizes:
             types = [t.update(shape=pattern.shape(t.shape, sizes)) for t in types]
-            into = function.into
-            function = evolve(function, into=into and evolve(into, shape=pattern.shape(into.shape, sizes)))
+            into = function.into and evolve(function.into, shape=pattern.shape(function.into.shape, sizes))
+            function = evolve(function, static=self.operation.named(pattern.parameters(sizes)), into=into)
         return planned_graph(function, types, self.operation.name), function.single
 
     def pullback_graph(self, wrt: tuple[int, ...]) -> tuple[Graph, Reads]:
         """The graph of the pull-back, and what it reads; made from that for other sizes if it can be."""
         pattern, sized = self.pattern, self.operation.sized
         forward = pattern and sized.get(pattern.key)
-        symbolic = forward and forward.symbolic
-        if pattern is None or forward is None or symbolic is None:
+        if pattern is None or forward is None:
             return super().pullback_graph(wrt)
         first, (recorded, _) = forward.first
+        symbolic = forward.symbolic(pattern.sizes)
+        if symbolic is None:
+            return super().pullback_graph(wrt)
 
         def record(sizes: Sequence[Any]) -> tuple[Graph, Reads]:
             if sizes is first:

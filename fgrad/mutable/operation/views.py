@@ -44,6 +44,10 @@ class ViewOperation(Operation):
     #: the results by the operand's geometry, or its type if it covers its storage, and all else they depend on
     results: dict[Any, "Views"] = field(factory=dict)
 
+    def age(self) -> None:
+        super().age()
+        self.results.clear()  # they hold plans
+
     def views(self, tensor: Tensor, rest: tuple[Any, ...], params: tuple[Any, ...]) -> "Views":
         """The results for these operands and parameters, cached."""
         geometry, storage = tensor._geometry, tensor._storage

@@ -3,17 +3,19 @@
 import gc
 import importlib
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import fgrad.torch as torch
 from fgrad.graph.likeness import calls_alike
+from fgrad.mutable.operation import generations as kept_plans, sizes as sizes_module
 from fgrad.mutable.operation.operation import Operation, Planned
-from fgrad.mutable.operation.sizes import _integers
+from fgrad.mutable.operation.sizes import pattern_of
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.seam import Graph
+from fgrad.torch.ops.table.table import operation_of
 from tests.torch.ops.playing import FILES, call
 
 F = torch.nn.functional
@@ -48,15 +50,24 @@ def run_samples(file: str) -> None:
             call(torch, sample)
 
 
-def resized(found: Call, choice: tuple[int, ...]) -> Call | None:
-    """A call with other sizes, as far as they are not among the parameters; None if there are too many."""
+def integers(value: Any) -> Iterator[int]:
+    """The integers in an operation's parameters."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from integers(item)
+
+
+def enlarged(found: Call) -> Call | None:
+    """A call with larger sizes in the place of those that are not among the parameters; None if there are too many."""
     operation, types, params, into = found
-    fixed = {0, 1, *_integers(params)}
+    fixed = {0, 1, *integers(params)}
     tensors = [t for t in (*types, into) if isinstance(t, TensorType)]
     sizes = dict.fromkeys([n for t in tensors for n in t.shape if n not in fixed])
-    if not 0 < len(sizes) <= len(choice):
+    if not 0 < len(sizes) <= len(CHOICES[0]):
         return None
-    new = dict(zip(sizes, choice, strict=False))
+    new = dict(zip(sizes, CHOICES[0], strict=False))
 
     def with_sizes(t: Any) -> Any:
         if not isinstance(t, TensorType) or t.number is not None:
@@ -64,6 +75,34 @@ def resized(found: Call, choice: tuple[int, ...]) -> Call | None:
         return tensor_type(t.dtype, tuple([new.get(n, n) for n in t.shape]))
 
     return operation, tuple(map(with_sizes, types)), params, with_sizes(into)
+
+
+def resized(found: Call, sizes: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Call | None:
+    """A call with other sizes, also in its parameters; None if there are none, or too many."""
+    operation, types, params, into = found
+    pattern = pattern_of(types, params, into)
+    if pattern is None or len(pattern.sizes) > len(CHOICES[0]):
+        return None
+    new = sizes(pattern.sizes)
+
+    def with_sizes(t: Any) -> Any:
+        if not isinstance(t, TensorType) or t.number is not None:
+            return t
+        return tensor_type(t.dtype, pattern.shape(t.shape, new))
+
+    return operation, tuple(map(with_sizes, types)), pattern.parameters(new), with_sizes(into)
+
+
+def alternatives(found: Call | None) -> list[Call]:
+    """A call, and with all of its sizes or some of them replaced."""
+    if found is None:
+        return []
+
+    def some(old: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([b if i % 2 == 0 else a for i, (a, b) in enumerate(zip(old, CHOICES[1], strict=False))])
+
+    others = [resized(found, sizes) for sizes in (lambda old: CHOICES[2][: len(old)], some)]
+    return [found, *[x for x in others if x is not None]]
 
 
 def graphs_of(found: Call) -> list[Graph] | str:
@@ -85,10 +124,20 @@ def recorded(found: Call) -> list[Graph] | str:
     return graphs_of(found)
 
 
+@pytest.mark.parametrize("with_parameters", (False, True))
 @pytest.mark.parametrize("file", FILES)
-def test_graphs_are_those_that_are_recorded_for_the_sizes(file):
+def test_graphs_are_those_that_are_recorded_for_the_sizes(file, with_parameters, monkeypatch):
+    """Parameters that are equal to sizes, or products of some, change with them, or they are left alone."""
     for found in planned_calls(lambda: run_samples(file)):
-        calls = [x for x in [resized(found, choice) for choice in CHOICES] if x is not None]
+        if with_parameters:
+            with monkeypatch.context() as patch:
+                patch.setattr(sizes_module, "SMALLEST", 2)
+                first = resized(found, lambda old: CHOICES[0][: len(old)])
+            if first is None or first[2] == found[2]:
+                continue
+        else:
+            first = enlarged(found)
+        calls = alternatives(first)
         wanted = [recorded(x) for x in calls]
         found[0].sized.clear()
         made = [graphs_of(x) for x in calls]
@@ -134,6 +183,40 @@ def test_masks_of_other_counts_keep_nothing_of_their_size():
         tracemalloc.stop()
 
 
+def test_plans_of_ever_new_shapes_are_dropped(monkeypatch):
+    monkeypatch.setattr(kept_plans, "OPERANDS_KEPT", 64)
+    x = torch.ones(9, requires_grad=True)
+
+    def step(n: int) -> None:
+        y = torch.ones(n, requires_grad=True)
+        ((y * y).view(n, 1).sum() * x.sin().sum()).backward()
+
+    def plans(of: Any) -> list[Planned]:
+        gc.collect()
+        return [p for p in gc.get_objects() if isinstance(p, Planned) and p.operation is operation_of(of)]
+
+    step(10)
+    (sine,) = [p for p in plans(torch.sin) if p.out_types[0].shape == (9,)]
+    for n in range(11, 60):
+        step(n)
+    assert len([p for p in plans(torch.mul) if p.out_types[0].shape > (9,)]) < 25
+    assert any(p is sine for p in plans(torch.sin))  # met in each step
+
+
+def test_what_is_constant_and_large_is_not_kept():
+    tracemalloc.start()
+    try:
+        torch.ones(1000, 1000).triu().tril()
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for n in range(1001, 1006):
+            torch.ones(n, n).triu().tril()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
 COMMON: dict[str, Callable[[int], Any]] = {
     "add": lambda n: torch.ones(n, 3) + torch.ones(3),
     "linear": lambda n: F.linear(torch.ones(n, 16), torch.ones(20, 16), torch.ones(20)),
@@ -153,6 +236,13 @@ COMMON: dict[str, Callable[[int], Any]] = {
     "embedding": lambda n: F.embedding(torch.zeros(n, dtype=torch.int64), torch.ones(20, 16)),
     "gather": lambda n: torch.ones(n, 3).gather(1, torch.zeros(n, 1, dtype=torch.int64)),
     "scatter_add": lambda n: torch.zeros(n, 3).scatter_add(0, torch.zeros(9, 3, dtype=torch.int64), torch.ones(9, 3)),
+    "view": lambda n: torch.ones(n, 48).view(n, 3, 16),
+    "view that joins": lambda n: torch.ones(4, n, 16).view(4 * n, 16),
+    "view that splits": lambda n: torch.ones(4 * n, 16).view(4, n, 16),
+    "expand": lambda n: torch.ones(1, 16, 1).expand(n, 16, n).clone(),
+    "select": lambda n: torch.ones(n, 3)[-1] + torch.ones(n, 3)[2],
+    "triu": lambda n: torch.ones(n, n).triu(1),
+    "attention": lambda n: F.scaled_dot_product_attention(*[torch.ones(2, 2, n, 8)] * 3, is_causal=True),
     "relu_": lambda n: torch.ones(n).relu_(),
 }
 

@@ -25,10 +25,10 @@ def _check_matrix(function: str, array: Any) -> None:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
-def _diagonal_numbers(array: Any) -> np.ndarray:
-    """The number of the diagonal of each element of a matrix: 0 for the main one, positive above it."""
-    rows, columns = array.shape[-2:]
-    return np.arange(columns) - np.arange(rows)[:, None]
+def _diagonals(array: Any) -> tuple[Any, Any]:
+    """The numbers of the rows, in a column, and those of the columns, in a row."""
+    rows, columns = (lax.iota(np.int64, n) for n in array.shape[-2:])
+    return lax.expand_dims(rows, (1,)), lax.expand_dims(columns, (0,))
 
 
 @operation("TrilBackward0", inplace=True, overlap=in_order)
@@ -38,7 +38,8 @@ def tril(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.tril <https://docs.pytorch.org/docs/stable/generated/torch.tril.html>`_.
     """
     _check_matrix("tril", input)
-    return choose(_diagonal_numbers(input) <= diagonal, input, jnp.zeros_like(input))
+    rows, columns = _diagonals(input)
+    return choose(columns <= rows + diagonal, input, jnp.zeros_like(input))
 
 
 @operation("TriuBackward0", inplace=True, overlap=in_order)
@@ -48,7 +49,8 @@ def triu(input: Array, diagonal: Integer = 0) -> Any:
     Source: `torch.triu <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>`_.
     """
     _check_matrix("triu", input)
-    return choose(_diagonal_numbers(input) >= diagonal, input, jnp.zeros_like(input))
+    rows, columns = _diagonals(input)
+    return choose(columns >= rows + diagonal, input, jnp.zeros_like(input))
 
 
 def _triangle(function: str, row: int, col: int, offset: int, dtype: Any, device: Any, indices_of: Any) -> Tensor:

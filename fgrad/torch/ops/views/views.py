@@ -5,6 +5,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from attrs import evolve
 from jax import lax, numpy as jnp
 
@@ -68,9 +69,17 @@ def _select_geometry(g: Geometry, index: int, dim: int) -> Geometry:
     )
 
 
+def _part(input: Array, start: Array, length: int, dim: int) -> Any:
+    """The elements from an index on along an axis."""
+    # where it starts along the others is an array: numbers would be entered differently beside symbolic sizes
+    starts = [start if i == dim else np.zeros((), start.dtype) for i in range(input.ndim)]
+    sizes = [length if i == dim else size for i, size in enumerate(input.shape)]
+    return lax.dynamic_slice(input, starts, sizes, allow_negative_indices=[i == dim for i in range(input.ndim)])
+
+
 @view("SelectBackward0", _select_geometry, method=False, function=False)
 def _select(input: Array, index: Number, dim: int) -> Any:
-    return lax.dynamic_index_in_dim(input, index, dim % input.ndim, keepdims=False)
+    return lax.squeeze(_part(input, index, 1, dim % input.ndim), (dim % input.ndim,))
 
 
 @composite(out=NOT_TAKEN)
@@ -100,7 +109,7 @@ def _slice(input: Array, start: Number, dim: int, length: int, step: int) -> Any
     if not length:
         return lax.slice_in_dim(input, 0, 0, axis=dim)
     span = (length - 1) * step + 1
-    part = lax.dynamic_slice_in_dim(input, start, span, dim)
+    part = _part(input, start, span, dim)
     return part if step == 1 else lax.slice_in_dim(part, 0, span, step, dim)
 
 
