@@ -26,12 +26,16 @@ from fgrad.torch.ops.views.views import _select_geometry, _slice_geometry, slice
 # -- diagonals and windows -------------------------------------------------------------------------------------------
 
 
+def _diagonal_length(rows: int, columns: int, offset: int) -> int:
+    return max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+
+
 def _diagonal_geometry(g: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
     rank = len(g.sizes)
     a, b = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    length = max(0, min(g.sizes[a], g.sizes[b] - offset) if offset >= 0 else min(g.sizes[a] + offset, g.sizes[b]))
+    length = _diagonal_length(g.sizes[a], g.sizes[b], offset)
     start = (offset * g.strides[b] if offset >= 0 else -offset * g.strides[a]) if length else 0
     rest = [i for i in range(rank) if i not in (a, b)]
     return evolve(
@@ -45,7 +49,14 @@ def _diagonal_geometry(g: Geometry, offset: int, dim1: int, dim2: int) -> Geomet
 @view("DiagonalBackward0", _diagonal_geometry)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A diagonal as a view, its axis last."""
-    return jnp.diagonal(input, offset, dim1, dim2)
+    a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
+    matrices = lax.transpose(input, (*[i for i in range(input.ndim) if i not in (a, b)], a, b))
+    *rest, rows, columns = matrices.shape
+    flat = lax.reshape(matrices, (*rest, rows * columns))
+    length = _diagonal_length(rows, columns, offset)
+    start = (offset if offset >= 0 else -offset * columns) if length else 0
+    end = start + (length - 1) * (columns + 1) + 1 if length else 0
+    return lax.slice_in_dim(flat, start, end, columns + 1, axis=len(rest))
 
 
 def _unfold_geometry(g: Geometry, dimension: int, size: int, step: int) -> Geometry:
