@@ -110,3 +110,13 @@ def test_the_second_derivative_of_a_scattered_product_of_zeros(zeros, name, incl
         return getattr(ours, name)(x, 0, index, values, "prod", include_self=include_self)
 
     assert ours.autograd.gradgradcheck(product, (x, values))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 0.0])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_renorm_leaves_the_gradient_of_slices_that_it_does_not_scale(number, p):
+    x = np.array([[1.0, 0.1], [number, 0.1], [3.0, 0.1]])
+    for axis in (0, 1):
+        expected = _value_and_gradient(theirs, lambda torch, axis=axis: lambda x: x.renorm(p, axis, 0.5), x)
+        actual = _value_and_gradient(ours, lambda torch, axis=axis: lambda x: x.renorm(p, axis, 0.5), x)
+        np.testing.assert_allclose(actual, expected, 1e-12)

@@ -303,9 +303,11 @@ def _renorm(input: Array, p: Number, dim: int, maxnorm: Number, special: Any) ->
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dim(dim, input.ndim)
-    norms = normed(input, p, special, tuple([i for i in range(input.ndim) if i != axis]), True)
-    exceeds = norms > maxnorm
-    return input * choose(exceeds, choose(exceeds, maxnorm, 0) / (norms + 1e-7), 1)
+    others = tuple([i for i in range(input.ndim) if i != axis])
+    exceeds = normed(input, p, special, others, True) > maxnorm
+    # the norm of what is scaled only: the slope of a NaN, which exceeds nothing, would be in the gradient
+    norms = normed(choose(exceeds, input, 1), p, special, others, True)
+    return input * choose(exceeds, maxnorm / (norms + 1e-7), 1)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)
