@@ -77,7 +77,8 @@ def norm_gradient(x: Any, norm: Any, order: Any, formula: Any, axes: Any) -> Any
     norms, order = norm + lax.full_like(magnitude, 0), lax.convert_element_type(order, magnitude.dtype)
     if formula == "below 1":
         return jnp.sign(x) * _zero_where_zero(magnitude, jnp.power(magnitude, order - 1)) * jnp.power(norm, 1 - order)
-    scale = _zero_where_zero(norms, 1 / jnp.power(norms, order - 1))
+    # not the power of 0, whose slope would be in the second derivative
+    scale = _zero_where_zero(norms, 1 / jnp.power(choose(norms == 0, 1, norms), order - 1))
     if formula == "below 2":
         return jnp.sign(x) * jnp.power(magnitude, order - 1) * scale
     return x * jnp.power(magnitude, order - 2) * scale
