@@ -146,3 +146,21 @@ def test_the_second_derivative_of_a_norm(numbers, p):
         (first,) = torch.autograd.grad(torch.linalg.vector_norm(x, p), x, create_graph=True)
         found.append(torch.autograd.grad((first * first).sum(), x)[0].numpy())
     np.testing.assert_allclose(found[1], found[0], 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("target", [0.0, 1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_gradients_of_the_cross_entropy_of_logits(dtype, target, weighted):
+    x = np.array([-90.0, -20.0, -10.0, -1.0, 0.0, 3.0, 20.0], dtype)
+
+    def loss(torch):
+        def of(x):
+            y = torch.full_like(x, target)
+            weight = torch.full_like(x, 3.0) if weighted else None
+            return torch.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=weight, reduction="none")
+
+        return of
+
+    expected, actual = _value_and_gradient(theirs, loss, x), _value_and_gradient(ours, loss, x)
+    np.testing.assert_allclose(actual, expected, 1e-5 if dtype is np.float32 else 1e-12)
