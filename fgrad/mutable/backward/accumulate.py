@@ -72,7 +72,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         if not is_tracked(leaf):
             pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run
         elif old is None:
-            accumulated = recorded_copy(grad, layout(leaf)) if modes.grad else moved_or_copied(grad, leaf)
+            accumulated = (recorded_copy if modes.grad else moved_or_copied)(grad, leaf)
             now = object()
             leaf._grad = accumulated
             changes.fields = now
@@ -92,18 +92,20 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
-def layout(leaf: Tensor) -> Ints:
+def layout(leaf: Tensor, sizes: Ints) -> Ints:
     """The strides of a leaf's ``.grad``: its own if it leaves no gaps, else row-major.
+
+    The gradient has other sizes where the leaf got its own by ``.data = ...`` after its node was made.
 
     Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, "Gradient Layout Contract".
     """
     g = leaf._geometry_of()
-    return g.strides if is_dense(g.sizes, g.strides) else contiguous_strides(g.sizes)
+    return g.strides if g.sizes == sizes and is_dense(g.sizes, g.strides) else contiguous_strides(sizes)
 
 
-def recorded_copy(grad: Tensor, strides: Ints) -> Tensor:
+def recorded_copy(grad: Tensor, leaf: Tensor) -> Tensor:
     """A differentiable ``.grad``: a new tensor holding a copy of the gradient."""
-    target = new_tensor(zeros(grad._type)._value(), grad._type, strides)
+    target = new_tensor(zeros(grad._type)._value(), grad._type, layout(leaf, grad._type.shape))
     copy = apply(COPY, (target, grad))
     copy._bump("copy_", None)
     return copy
@@ -117,7 +119,7 @@ def moved_or_copied(grad: Tensor, leaf: Tensor) -> Tensor:
 
     Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad; utils/grad_layout_contract.h
     """
-    strides, geometry = layout(leaf), grad._geometry_of()
+    strides, geometry = layout(leaf, grad._type.shape), grad._geometry_of()
     fits = all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True))
     # references: the engine's buffer, the caller's parameter, the parameter, the argument below
     lone = fits and sys.getrefcount(grad) <= REFERENCES

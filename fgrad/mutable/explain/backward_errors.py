@@ -72,5 +72,5 @@ def _taken(node: Node) -> list[str]:
         parameters = list(inspect.signature(cls.forward).parameters.values())
     except (TypeError, ValueError, AttributeError):
         return []
-    with_context = getattr(cls.setup_context, "__module__", "").startswith("fgrad.")
+    with_context = (getattr(cls.setup_context, "__module__", None) or "").startswith("fgrad.")
     return [str(p).partition("=")[0].partition(":")[0] for p in parameters[with_context:]]

@@ -73,9 +73,9 @@ def test_a_gradient_that_somebody_holds_is_copied():
 
 
 def test_the_layout_is_the_leafs_if_it_leaves_no_gaps():
-    assert layout(torch.zeros(2, 3).t()) == (1, 3)
-    assert layout(torch.zeros(2, 3)[:, 1:]) == (2, 1)
-    assert layout(torch.zeros(1, 3).expand(2, 3)) == (3, 1)
+    assert layout(torch.zeros(2, 3).t(), (3, 2)) == (1, 3)
+    assert layout(torch.zeros(2, 3)[:, 1:], (2, 2)) == (2, 1)
+    assert layout(torch.zeros(1, 3).expand(2, 3), (2, 3)) == (3, 1)
 
 
 def test_no_gradient_leaves_what_there_is():
@@ -120,3 +120,14 @@ def test_versions_of_gradients():
     layer = torch.nn.Linear(2, 3)
     layer(torch.ones(2, 2)).sum().backward()
     assert [p.grad._version for p in layer.parameters()] == [0, 0]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_leaf_that_got_another_shape_after_its_node_was_made(create_graph: bool):
+    """The node, which lives as long as what was made of the leaf, still takes gradients of the shape of then."""
+    leaf = torch.tensor(1.0, requires_grad=True)
+    before = leaf.floor()
+    leaf.data = torch.ones(1)
+    leaf.sum().backward(create_graph=create_graph)
+    assert before.requires_grad and leaf.grad.tolist() == 1 and leaf.grad.shape == ()

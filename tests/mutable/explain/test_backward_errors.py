@@ -192,3 +192,19 @@ def test_what_can_be_differentiated_twice_is_not_warned_of():
     (first,) = torch.autograd.grad(Cube.apply(x).sum(), x, create_graph=True)
     assert torch.allclose(torch.autograd.grad(first.sum(), x)[0], x.exp())
     Kept.apply(x).sum().backward()  # nor once
+
+
+def test_a_function_that_is_defined_in_no_module():
+    """What ``exec`` runs without a ``__name__``; its functions have None as ``__module__``."""
+    scope = {"torch": torch}
+    exec(
+        "class Twice(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(x):\n        return 2 * x\n"
+        "    @staticmethod\n"
+        "    def setup_context(ctx, inputs, output): ...\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n        raise ValueError('mine')\n",
+        scope,
+    )
+    assert told(scope["Twice"].apply(leaf())).startswith("mine")

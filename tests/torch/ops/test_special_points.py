@@ -110,3 +110,57 @@ def test_the_second_derivative_of_a_scattered_product_of_zeros(zeros, name, incl
         return getattr(ours, name)(x, 0, index, values, "prod", include_self=include_self)
 
     assert ours.autograd.gradgradcheck(product, (x, values))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 0.0])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_renorm_leaves_the_gradient_of_slices_that_it_does_not_scale(number, p):
+    x = np.array([[1.0, 0.1], [number, 0.1], [3.0, 0.1]])
+    for axis in (0, 1):
+        expected = _value_and_gradient(theirs, lambda torch, axis=axis: lambda x: x.renorm(p, axis, 0.5), x)
+        actual = _value_and_gradient(ours, lambda torch, axis=axis: lambda x: x.renorm(p, axis, 0.5), x)
+        np.testing.assert_allclose(actual, expected, 1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_the_gradient_of_smooth_l1_loss_far_away(beta):
+    x = np.array([np.inf, -np.inf, np.nan, 1e300, 0.0, 0.5, -2.0])
+    for swapped in (False, True):
+
+        def loss(torch, swapped=swapped):
+            def of(x):
+                pair = (torch.zeros_like(x), x) if swapped else (x, torch.zeros_like(x))
+                return torch.nn.functional.smooth_l1_loss(*pair, beta=beta, reduction="none")
+
+            return of
+
+        np.testing.assert_allclose(_value_and_gradient(ours, loss, x), _value_and_gradient(theirs, loss, x), 1e-12)
+
+
+@pytest.mark.parametrize("p", [1.5, 2.5, 3, 4])
+@pytest.mark.parametrize("numbers", [(0.0, 0.0), (1.0, -2.0)])
+def test_the_second_derivative_of_a_norm(numbers, p):
+    found = []
+    for torch in (theirs, ours):
+        x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(torch.linalg.vector_norm(x, p), x, create_graph=True)
+        found.append(torch.autograd.grad((first * first).sum(), x)[0].numpy())
+    np.testing.assert_allclose(found[1], found[0], 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("target", [0.0, 1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_gradients_of_the_cross_entropy_of_logits(dtype, target, weighted):
+    x = np.array([-90.0, -20.0, -10.0, -1.0, 0.0, 3.0, 20.0], dtype)
+
+    def loss(torch):
+        def of(x):
+            y = torch.full_like(x, target)
+            weight = torch.full_like(x, 3.0) if weighted else None
+            return torch.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=weight, reduction="none")
+
+        return of
+
+    expected, actual = _value_and_gradient(theirs, loss, x), _value_and_gradient(ours, loss, x)
+    np.testing.assert_allclose(actual, expected, 1e-5 if dtype is np.float32 else 1e-12)

@@ -228,3 +228,10 @@ def test_copies_of_what_is_not_dense(sizes: tuple[int, ...], strides: tuple[int,
         return [y.stride() for y in (*made, torch.nn.functional.logsigmoid(x))]
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("shapes", [((2, 2), (1, 2)), ((2, 3), (2, 2)), ((1, 3), (2, 1)), ((3, 1), (1, 1))])
+def test_kron_of_transposed_matrices(shapes: tuple[tuple[int, int], tuple[int, int]]):
+    """Any layout is taken; PyTorch refuses many, and what it takes has the same elements."""
+    a, b = (ours.arange(float(m * n)).reshape(m, n) for m, n in shapes)
+    assert ours.kron(a.t(), b.t()).tolist() == ours.kron(a, b).t().tolist()

@@ -18,7 +18,7 @@ from fgrad.torch.nn.functional.linear import linear
 from fgrad.torch.nn.functional.reduction import MEAN, NONE, SUM, current, number, reduced, reduced_tensor
 from fgrad.torch.ops.elementwise.arithmetic import SUBTRACTED_BOOLS, scaled_by, shifted_by
 from fgrad.torch.ops.indexing.coordinates import take_along
-from fgrad.torch.ops.table.broadcasting import check_broadcast, choose
+from fgrad.torch.ops.table.broadcasting import check_broadcast, choose, derivative
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
@@ -372,6 +372,17 @@ def binary_cross_entropy(
     return apply(operation_of(_binary_cross_entropy), (input, target, _in_type_of(weight, target)), (enum,))
 
 
+def _logistic_pullback(ct: Any, out: Any, x: Any, negative: Any, positive: Any, total: Any) -> tuple[Any, ...]:
+    # as PyTorch's; ``negative - total * nn.sigmoid(-x)`` is rounded to 0 where an easy negative has a tiny gradient
+    return ct * (total * nn.sigmoid(x) - positive), ct * x, None, ct * nn.softplus(-x)
+
+
+@derivative(_logistic_pullback)
+def _logistic_loss(x: Any, negative: Any, positive: Any, total: Any) -> Any:
+    """The loss of a logit by the weights of both classes and their sum; the derivative reads that of the positive."""
+    return negative * x + total * nn.softplus(-x)
+
+
 @kernel("BinaryCrossEntropyWithLogitsBackward0", always_saved=("self", "target", "weight", "pos_weight"))
 def _binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Fixed = None, pos_weight: Fixed = None, *, reduction: int
@@ -383,8 +394,9 @@ def _binary_cross_entropy_with_logits(
     result_type = target.dtype
     wide = jnp.promote_types(jnp.promote_types(input.dtype, result_type), np.float32)
     input, target = input.astype(wide), target.astype(wide)
-    log_weight = 1 if pos_weight is None else (pos_weight.astype(wide) - 1) * target + 1
-    losses = (1 - target) * input + log_weight * nn.softplus(-input)
+    positive = target if pos_weight is None else pos_weight.astype(wide) * target
+    total = jnp.ones_like(target) if pos_weight is None else (pos_weight.astype(wide) - 1) * target + 1
+    losses = _logistic_loss(input, 1 - target, positive, total)
     return reduced(losses if weight is None else losses * weight.astype(wide), reduction).astype(result_type)
 
 

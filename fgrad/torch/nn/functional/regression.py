@@ -104,7 +104,9 @@ def _smooth_l1_loss(input: Array, target: Array, reduction: int, beta: Float) ->
     check_floating("smooth_l1_cpu", input)
     gap = input - target
     size = jnp.abs(gap)
-    return reduced(choose(size < beta, 0.5 * gap * gap / beta, size - 0.5 * beta), reduction)
+    far = size >= beta
+    near = choose(far, 0, gap)  # an infinite gap would have a slope of infinity times zero
+    return reduced(choose(far, size - 0.5 * beta, 0.5 * near * near / beta), reduction)
 
 
 @functional(autocast="fp32")

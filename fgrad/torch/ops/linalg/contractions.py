@@ -100,7 +100,8 @@ def kron(input: Array, other: Array) -> Tensor:
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     left = unsafe_view(input.contiguous(), tuple([n for size in a for n in (size, 1)]))
     right = unsafe_view(other.contiguous(), tuple([n for size in b for n in (1, size)]))
-    return unsafe_view(left * right, tuple([m * n for m, n in zip(a, b, strict=True)]))
+    # the product of matrices with one column may lie transposed
+    return unsafe_view((left * right).contiguous(), tuple([m * n for m, n in zip(a, b, strict=True)]))
 
 
 # -- several matrices ------------------------------------------------------------------------------------------------

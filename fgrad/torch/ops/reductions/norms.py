@@ -77,7 +77,8 @@ def norm_gradient(x: Any, norm: Any, order: Any, formula: Any, axes: Any) -> Any
     norms, order = norm + lax.full_like(magnitude, 0), lax.convert_element_type(order, magnitude.dtype)
     if formula == "below 1":
         return jnp.sign(x) * _zero_where_zero(magnitude, jnp.power(magnitude, order - 1)) * jnp.power(norm, 1 - order)
-    scale = _zero_where_zero(norms, 1 / jnp.power(norms, order - 1))
+    # not the power of 0, whose slope would be in the second derivative
+    scale = _zero_where_zero(norms, 1 / jnp.power(choose(norms == 0, 1, norms), order - 1))
     if formula == "below 2":
         return jnp.sign(x) * jnp.power(magnitude, order - 1) * scale
     return x * jnp.power(magnitude, order - 2) * scale
@@ -303,9 +304,11 @@ def _renorm(input: Array, p: Number, dim: int, maxnorm: Number, special: Any) ->
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dim(dim, input.ndim)
-    norms = normed(input, p, special, tuple([i for i in range(input.ndim) if i != axis]), True)
-    exceeds = norms > maxnorm
-    return input * choose(exceeds, choose(exceeds, maxnorm, 0) / (norms + 1e-7), 1)
+    others = tuple([i for i in range(input.ndim) if i != axis])
+    exceeds = normed(input, p, special, others, True) > maxnorm
+    # the norm of what is scaled only: the slope of a NaN, which exceeds nothing, would be in the gradient
+    norms = normed(choose(exceeds, input, 1), p, special, others, True)
+    return input * choose(exceeds, maxnorm / (norms + 1e-7), 1)
 
 
 @overloaded(inplace=True, out=ONTO_ITSELF)
