@@ -158,6 +158,7 @@ def test_functions(run: Any) -> None:
     agree(Case("", run, (BATCH,)), torch)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_second_forward_derivative_of_a_function_is_the_mathematical_one():
     def second(t: Any) -> float:
         function = square(t)
