@@ -24,8 +24,8 @@ from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.seam import RawSource, is_hidden
 
 _updating_leaf = threading.RLock()
-#: held from where a leaf's ``.grad``, or the node that adds to it, is read to where the new one is there: threads may share
-#: a leaf
+#: held from where a leaf's ``.grad``, or the node that adds to it, is read to where the new one is there: several
+#: threads may use a leaf
 updating_leaf: AbstractContextManager[object] = _updating_leaf
 if hasattr(os, "register_at_fork"):
     _release = _updating_leaf.release
