@@ -27,9 +27,6 @@ REFUSED = {
     "_dynamo": "explain export",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis Unsupported",
     "_functorch": "",
-    "_functorch.deprecated": "FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional "
-    "make_functional_with_buffers",
-    "_functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
     "_functorch.python_key": "make_fx",
     "_guards": "TracingContext detect_fake_mode",
     "_higher_order_ops": "cond scan while_loop",

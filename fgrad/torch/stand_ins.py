@@ -137,9 +137,10 @@ def _hub_folder() -> str:
     return str(Path(home) / "hub")
 
 
-def _transform(name: str) -> Any:
-    """What ``torch.func`` has."""
-    return getattr(importlib.import_module(HERE + "func"), name)
+def _functorch(name: str) -> Any:
+    """What ``torch.func`` has, or had as ``functorch``."""
+    functions, modules = [importlib.import_module(HERE + path) for path in ("func", "func.functional_modules")]
+    return getattr(functions if hasattr(functions, name) else modules, name)
 
 
 def _map_step(name: str) -> Any:
@@ -235,7 +236,7 @@ WORKING: dict[str, dict[str, Any]] = {
     "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
     "_subclasses.fake_tensor": {"is_fake": _never, "unset_fake_temporarily": _Nothing},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
-    "_functorch.deprecated": {"__getattr__": _transform},
+    "_functorch.deprecated": {"__getattr__": _functorch},
     "_guards": {"active_fake_mode": _none},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
@@ -312,6 +313,7 @@ WORKING: dict[str, dict[str, Any]] = {
 #: modules with another name here
 ALIASES = {
     "_dynamo.eval_frame": "compiler.module",
+    "_functorch.make_functional": "func.functional_modules",
     "_functorch.predispatch": "func.maps",
     "_functorch.vmap": "func.maps",
     "_ops": "ops.dispatcher",

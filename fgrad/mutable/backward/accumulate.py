@@ -3,11 +3,8 @@
 A ``.grad`` has the layout that PyTorch gives it.
 """
 
-import os
 import sys
-import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
@@ -16,7 +13,7 @@ from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.operation.overlap import check_repeated
 from fgrad.mutable.operation.reduction import ADD, CAST, COPY, SUM_TO
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Edge, Node, node_name
+from fgrad.mutable.tensor.node import Edge, Node, node_name, updating_leaf
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
@@ -31,12 +28,6 @@ CAPTURED = (
 #: variable, the parameter, the argument of ``getrefcount``.  From 3.14 on Python does not count all references of local
 #: variables, so the number proves nothing there.
 REFERENCES = 4 if sys.version_info < (3, 14) else 0
-
-_adding = threading.RLock()
-#: held from where a ``.grad`` is read to where the sum is there: backward passes in several threads may share a leaf
-adding: AbstractContextManager[object] = _adding
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release)
 
 
 class Read:
@@ -67,7 +58,7 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if elsewhere.exist:
         grad = to_device_of(leaf, grad)
-    with adding:
+    with updating_leaf:
         old = leaf._grad
         if not is_tracked(leaf):
             pass  # a leaf that no longer requires grad accumulates nothing, but its hooks still run

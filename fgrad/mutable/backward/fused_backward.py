@@ -27,14 +27,14 @@ import numpy as np
 from attrs import define, frozen
 from jax import block_until_ready, lax
 
-from fgrad.mutable.backward.accumulate import Read, adding
+from fgrad.mutable.backward.accumulate import Read
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Edge, Node
+from fgrad.mutable.tensor.node import Edge, Node, updating_leaf
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import held_value
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
@@ -167,7 +167,7 @@ class FusibleBackward:
             return False
         if gradients is None:
             return False
-        with adding:
+        with updating_leaf:
             done = self._accumulate_all(gradients)
         if done and not keep:
             for node in self.nodes:

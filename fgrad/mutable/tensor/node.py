@@ -7,11 +7,13 @@ when one is registered.
 """
 
 import itertools
+import os
 import re
 import threading
 import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from fgrad.mutable.context.modes import modes, unusual
@@ -20,6 +22,14 @@ from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.seam import RawSource, is_hidden
+
+_updating_leaf = threading.RLock()
+#: held from where a leaf's ``.grad``, or the node that adds to it, is read to where the new one is there: several
+#: threads may use a leaf
+updating_leaf: AbstractContextManager[object] = _updating_leaf
+if hasattr(os, "register_at_fork"):
+    _release = _updating_leaf.release
+    os.register_at_fork(before=_updating_leaf.acquire, after_in_parent=_release, after_in_child=_release)
 
 #: the sequence number of AccumulateGrad, which runs before every other ready node
 LAST = (1 << 64) - 1

@@ -5,6 +5,8 @@ A tensor has a storage and, unless it covers the storage as it was made, a geome
 the backward graph: a leaf (``_requires_grad``) or an output of a node (``_node``, ``_output_nr``).  Rare fields are
 class attributes until they are set on an instance, so making a tensor writes few fields.  Operations are methods,
 too; ``fgrad.torch.ops`` adds them here from its table.
+
+Longer than most files: a tensor and the node of a leaf refer to each other.
 """
 
 import enum
@@ -24,7 +26,7 @@ from fgrad.mutable.layout.reading import Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
 from fgrad.mutable.tensor.in_memory import Filling, Scatter, Scattering, elements, is_replaceable, window
-from fgrad.mutable.tensor.node import LAST, Edge, Node
+from fgrad.mutable.tensor.node import LAST, Edge, Node, updating_leaf
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
@@ -480,10 +482,12 @@ def gradient_type(leaf: Tensor) -> TensorType:
 def accumulator(leaf: Tensor) -> Node:
     """The node that accumulates into a leaf; as in PyTorch it lives as long as a graph refers to it."""
     ref = leaf._accumulator
-    node = None if ref is None else ref()
-    if node is None:
-        node = AccumulateGrad(leaf)
-        leaf._accumulator = weakref.ref(node)
+    if ref is None or (node := ref()) is None:
+        with updating_leaf:
+            ref = leaf._accumulator  # by now another thread may have made it
+            if ref is None or (node := ref()) is None:
+                node = AccumulateGrad(leaf)
+                leaf._accumulator = weakref.ref(node)
     return node
 
 

@@ -80,14 +80,15 @@ def state_replaced(module: Any, state: dict[str, Tensor], tie_weights: bool, str
     old: dict[str, Any] = {}
     try:
         for name, tensor in new.items():
-            old[name] = _swap(module, name, tensor)
+            old[name] = swap_tensor(module, name, tensor)
         yield
     finally:
-        final = {name: _swap(module, name, tensor) for name, tensor in old.items()}
+        final = {name: swap_tensor(module, name, tensor) for name, tensor in old.items()}
         state.update({name: final[name] for name in state if name in final})
 
 
-def _named(module: Any) -> dict[str, Tensor]:
+def named_tensors(module: Any) -> dict[str, Tensor]:
+    """The parameters and buffers of a module under all their names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -97,7 +98,7 @@ def _named(module: Any) -> dict[str, Tensor]:
 def _with_tied_names(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The state with a tensor under one name of a shared parameter copied to its other names."""
     names: dict[Tensor, list[str]] = {}
-    for name, tensor in _named(module).items():
+    for name, tensor in named_tensors(module).items():
         names.setdefault(tensor, []).append(name)
     values = dict(state)
     for tied in names.values():
@@ -114,7 +115,7 @@ def _with_tied_names(module: Any, state: dict[str, Tensor]) -> dict[str, Tensor]
 
 
 def _check_names(module: Any, state: dict[str, Tensor]) -> None:
-    valid = set(_named(module))
+    valid = set(named_tensors(module))
     problems = [
         f"{problem} key(s): {', '.join(map(repr, sorted(keys)))}."
         for problem, keys in (("Unexpected", set(state) - valid), ("Missing", valid - set(state)))
@@ -124,7 +125,7 @@ def _check_names(module: Any, state: dict[str, Tensor]) -> None:
         raise RuntimeError(f"Error(s) in reparametrizing for {module._get_name()}:\n\t" + "\n\t".join(problems))
 
 
-def _swap(module: Any, name: str, tensor: Any) -> Any:
+def swap_tensor(module: Any, name: str, tensor: Any) -> Any:
     """Replace the tensor of a module under a name; returns the old one."""
     path, _, last = name.rpartition(".")
     owner = module.get_submodule(path)
@@ -164,16 +165,21 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     Source: `torch.func.stack_module_state
     <https://docs.pytorch.org/docs/stable/generated/torch.func.stack_module_state.html>`_.
     """
-    if len(models) == 0:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({bool(model.training) for model in models}) > 1:
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
-    if len({type(model) for model in models}) > 1:
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    check_models_alike("stack_module_state", models)
     return (
         _stacked([dict(model.named_parameters()) for model in models]),
         _stacked([dict(model.named_buffers()) for model in models]),
     )
+
+
+def check_models_alike(function: str, models: Any) -> None:
+    """Raise PyTorch's error for modules whose states cannot be stacked."""
+    if len(models) == 0:
+        raise RuntimeError(f"{function}: Expected at least one model, got 0.")
+    if len({bool(model.training) for model in models}) > 1:
+        raise RuntimeError(f"{function}: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError(f"{function}: Expected all models to be of the same class.")
 
 
 def _stacked(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -1,9 +1,13 @@
-"""Of several errors at once, the one that PyTorch finds first."""
+"""Of several errors at once, the one that PyTorch finds first; what threads share."""
 
+import threading
 from typing import Any
 
 import pytest
 
+import fgrad.torch as torch
+from fgrad.mutable.tensor import tensor
+from fgrad.mutable.tensor.tensor import accumulator
 from tests.torch.both import Case, agree
 
 pytestmark = pytest.mark.fast
@@ -57,3 +61,22 @@ def test_a_view_that_may_not_be_used_may_be_compared():
 def test_flag_of_a_view_that_may_not_be_used(flag: bool):
     agree(Case("requires_grad_", lambda torch: stale(torch).requires_grad_(flag).shape), theirs)
     agree(Case("requires_grad", lambda torch: setattr(stale(torch), "requires_grad", flag)), theirs)
+
+
+def test_threads_that_ask_at_once_for_the_node_of_a_leaf_get_the_same(monkeypatch: pytest.MonkeyPatch):
+    leaf = torch.zeros(2, requires_grad=True)
+    found = []
+    other = threading.Thread(target=lambda: found.append(accumulator(leaf)))
+    make = tensor.AccumulateGrad
+
+    def slow(variable: torch.Tensor) -> Any:
+        """Another thread asks while the node is made."""
+        if other.ident is None:
+            other.start()
+            other.join(0.2)
+        return make(variable)
+
+    monkeypatch.setattr(tensor, "AccumulateGrad", slow)
+    found.append(accumulator(leaf))
+    other.join()
+    assert found[0] is found[1]

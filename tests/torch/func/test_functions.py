@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fgrad.torch as ours
 from tests.torch.both import Case, agree
 
 torch = pytest.importorskip("torch")
@@ -155,3 +156,13 @@ def arguments_of_rule(t: Any, x: Any, before: Any = lambda a: a) -> Any:
 )
 def test_functions(run: Any) -> None:
     agree(Case("", run, (BATCH,)), torch)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_second_forward_derivative_of_a_function_is_the_mathematical_one():
+    def second(t: Any) -> float:
+        function = square(t)
+        x, one = t.tensor(3.0), t.tensor(1.0)
+        return t.func.jvp(lambda x: t.func.jvp(function, (x,), (one,))[1], (x,), (one,))[1].item()
+
+    assert (second(ours), second(torch)) == (2.5, 0.0)

@@ -392,8 +392,10 @@ class Signature:
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
                     return checked_ints(value, self.name, self.names[i], i + self.first)
-                if not _is_index(value) or kind is Ints:
+                if kind is Ints or not _is_element(value, True) or isinstance(value, np.ndarray):
                     raise self.refusal(i, "tuple of ints", value, count)
+                if isinstance(value, Tensor):
+                    return int(value)  # type: ignore[call-overload]
             if isinstance(value, np.ndarray):
                 raise self.refusal(i, "Number", value, count)
         return self.number(i, value, count) if isinstance(value, Tensor) else _static(value, kind)
@@ -508,7 +510,7 @@ def spread_ints(values: Sequence[Any], function: str, name: str, position: int) 
 
 
 def _spread(value: Any) -> bool:
-    return isinstance(value, int | np.integer) or (isinstance(value, Tensor) and not value._type.shape)
+    return isinstance(value, int | np.integer) or (isinstance(value, Tensor | np.ndarray) and _is_element(value, True))
 
 
 def _static(value: Any, kind: Any) -> Any:

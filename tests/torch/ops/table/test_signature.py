@@ -56,3 +56,30 @@ def test_sizes_may_be_a_list_after_numbers():
     x = torch.ones(6)
     for sizes in ((2, 3), ([2, 3],), ((2, 3),)):
         assert x.view(*sizes).shape == (2, 3)
+
+
+SIZED = {
+    "expand": lambda x, n: x[:1].expand(n),
+    "expand, several": lambda x, n: x[:1].expand(n, 1),
+    "repeat": lambda x, n: x.repeat(n, 2),
+    "tile": lambda x, n: x.tile(n),
+    "view": lambda x, n: x.view(n, -1),
+    "view, one": lambda x, n: x[:3].view(n),
+    "permute": lambda x, n: x.view(1, 1, 1, 6).permute(n, 0, 1, 2),
+    "flip": lambda x, n: x.view(1, 1, 2, 3).flip(n),
+    "roll": lambda x, n: x.roll(n),
+    "sum": lambda x, n: x.view(1, 1, 2, 3).sum(n),
+    "squeeze": lambda x, n: x.view(1, 6, 1, 1).squeeze(n),
+}
+
+
+@pytest.mark.parametrize("function", SIZED.values(), ids=SIZED)
+@pytest.mark.parametrize("number", [[3], [[3]], 3, [3.0], [1, 2]], ids=str)
+def test_a_tensor_of_one_element_is_an_integer_among_integers(function, number):
+    def play(lib):
+        try:
+            return function(lib.arange(6), lib.tensor(number)).tolist()
+        except TypeError:
+            return "refused"
+
+    assert play(torch) == play(pytest.importorskip("torch"))
