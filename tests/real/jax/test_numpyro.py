@@ -1,4 +1,4 @@
-"""numpyro: the potential energy of a model, and the lower bound of variational inference, and densities."""
+"""numpyro: the potential energy of a model, the lower bound of variational inference, and densities."""
 
 import jax
 import jax.numpy as jnp
