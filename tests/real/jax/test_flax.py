@@ -1,4 +1,4 @@
-"""flax: attention, a scan of rematerialised blocks, and modules of nnx."""
+"""flax: attention, recurrent nets, lifted transformations, and modules of nnx."""
 
 import flax.linen as nn
 import jax
@@ -83,3 +83,34 @@ def test_a_type_whose_cotangents_are_combined_by_their_maximum():
 
     compare(lambda lib: lib.grad(loss, (0, 1))(jnp.ones(1), jnp.zeros(3)))
     assert "fp8_meta32[3], 12 B" in fgrad.make_graph(loss)(jnp.ones(1), jnp.zeros(3)).to_html()
+
+
+class Lifted(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        layer = nn.Dense(4)
+        y, pull = nn.vjp(lambda module, x: nn.tanh(module(x)), layer, x)
+        _, y_bar = pull(jnp.ones_like(y))
+        z, z_dot = nn.jvp(lambda module, x: module(x), layer, (y_bar,), (y,), {})
+
+        def backward(pull, cotangent):
+            params, x_bar = pull(cotangent)
+            return jax.tree.map(jnp.sign, params), x_bar
+
+        run = lambda module, x: module(x)  # noqa: E731
+        forward = lambda module, x: nn.vjp(run, module, x)  # noqa: E731
+        signed = nn.custom_vjp(run, forward_fn=forward, backward_fn=backward)(nn.Dense(4), y)
+        return signed + z * z_dot + nn.cond(jnp.sum(x) > 0, run, lambda module, x: 2 * x, layer, y)
+
+
+def test_lifted_derivatives():
+    net, x = Lifted(), jax.random.normal(jax.random.key(0), (2, 4))
+    params = net.init(jax.random.key(1), x)
+    compare(lambda lib: lib.grad(lambda p: jnp.sum(net.apply(p, x) ** 2))(params))
+
+
+def test_recurrent_nets_in_both_directions():
+    net = nn.Bidirectional(nn.RNN(nn.OptimizedLSTMCell(3)), nn.RNN(nn.MGUCell(3)))
+    x, lengths = jax.random.normal(jax.random.key(0), (2, 5, 4)), jnp.array([3, 5])
+    params = net.init(jax.random.key(1), x)
+    compare(lambda lib: lib.grad(lambda p: jnp.sum(net.apply(p, x, seq_lengths=lengths) ** 2))(params))

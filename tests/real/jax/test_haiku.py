@@ -1,4 +1,4 @@
-"""haiku: layers, a recurrent net unrolled by scan, and batch normalisation with its state."""
+"""haiku: layers, a recurrent net unrolled by scan, stacks of layers, and batch normalisation with its state."""
 
 import jax
 import jax.numpy as jnp
@@ -36,3 +36,15 @@ def test_batch_norm():
     net, x = hk.without_apply_rng(hk.transform_with_state(layers)), jax.random.normal(jax.random.key(1), (2, 5, 5, 2))
     params, state = net.init(jax.random.key(0), x)
     compare(lambda lib: lib.grad(lambda p: jnp.mean(net.apply(p, state, x)[0] ** 3))(params))
+
+
+def test_a_stack_of_layers_and_a_scan_of_rematerialised_ones():
+    def layers(x):
+        x = hk.experimental.layer_stack(2)(lambda x: jnp.tanh(hk.Linear(3)(x)))(x)
+        mix = lambda c: c @ hk.get_parameter("mix", (3, 3), init=jnp.ones)  # noqa: E731
+        mix(x)
+        return hk.scan(lambda c, y: (jnp.tanh(hk.remat(mix)(c) + y), c), x, jnp.ones((4, 2, 3)))[0]
+
+    net, x = pure(layers), jax.random.normal(jax.random.key(1), (2, 3))
+    params = net.init(jax.random.key(0), x)
+    compare(lambda lib: lib.grad(lambda p: jnp.mean(net.apply(p, x) ** 2))(params))

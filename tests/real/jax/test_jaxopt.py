@@ -43,3 +43,20 @@ def test_quadratic_program():
         return jnp.sum(found.params.primal**2)
 
     compare(lambda lib: lib.grad(loss)(jnp.array([0.3, -0.2])), rtol=1e-3)
+
+
+def test_solvers_by_a_fixed_point():
+    def lasso(penalty):
+        return jaxopt.ProximalGradient(lambda w: jnp.sum((X @ w - Y) ** 2), jaxopt.prox.prox_lasso).run(X[0], penalty)
+
+    def accelerated(a):
+        return jaxopt.AndersonAcceleration(lambda x, a: jnp.cos(a * x) / 2, history_size=2).run(X[0], a)
+
+    compare(lambda lib: lib.grad(lambda penalty: jnp.sum(lasso(penalty).params ** 2))(0.3), rtol=1e-3)
+    compare(lambda lib: lib.grad(lambda a: jnp.sum(accelerated(a).params ** 2))(0.7), rtol=1e-3)
+
+
+def test_projection_on_a_section_of_a_box():
+    project = jaxopt.projection.projection_box_section
+    section = (jnp.zeros(3), jnp.ones(3), jnp.ones(3), 1.0)
+    compare(lambda lib: lib.jacrev(lambda x: project(x, section))(jnp.array([0.3, 1.2, -0.4])))

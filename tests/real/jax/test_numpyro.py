@@ -1,4 +1,4 @@
-"""numpyro: the potential energy of a model, and the lower bound of variational inference."""
+"""numpyro: the potential energy of a model, the lower bound of variational inference, and densities."""
 
 import jax
 import jax.numpy as jnp
@@ -47,3 +47,17 @@ def test_samples_of_distributions():
         return total
 
     compare(lambda lib: lib.grad(loss)(jnp.array(1.7)), rtol=1e-3)
+
+
+def test_densities():
+    def loss(a, b):
+        directions = dist.SineBivariateVonMises(0.1, 0.2, 1.0, 1.5, a / 10)
+        return (
+            dist.SineSkewed(directions, jnp.array([0.1, 0.2]) * b).log_prob(jnp.array([0.3, 0.2]))
+            + dist.LKJCholesky(2, a).log_prob(jnp.array([[1.0, 0.0], [0.6, 0.8]]))
+            + dist.TruncatedNormal(a, b, low=-1.0, high=2.0).log_prob(0.3)
+            + dist.ZeroInflatedNegativeBinomial2(a, b, gate=0.3).log_prob(2)
+            + dist.CAR(0.0, 0.3 * a, b, jnp.array([[0.0, 1.0], [1.0, 0.0]])).log_prob(Y[:2])
+        )
+
+    compare(lambda lib: lib.value_and_grad(loss, (0, 1))(1.3, 0.4), rtol=1e-3)

@@ -64,3 +64,28 @@ def test_through_the_steps_of_the_solver():
         return optx.root_find(root, solver, START, args=p, adjoint=adjoint).value.sum()
 
     compare(lambda lib: lib.grad(loss)(P))
+
+
+MINIMISERS = [optx.DFP(1e-4, 1e-4), optx.BestSoFarMinimiser(optx.NonlinearCG(1e-4, 1e-4))]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("solver", MINIMISERS)
+def test_minima_with_auxiliary_outputs(solver):
+    energy = lambda y, a: (jnp.sum((y - a) ** 2 + jnp.cosh(y)), y)  # noqa: E731
+    find = lambda a: optx.minimise(energy, solver, jnp.zeros(2), a, has_aux=True, max_steps=64)  # noqa: E731
+    compare(lambda lib: lib.grad(lambda a: jnp.sum(find(a).value ** 2))(jnp.array([1.3, 0.4])), rtol=1e-2)
+
+
+@pytest.mark.real
+def test_least_squares_of_a_pytree_without_its_jacobian():
+    times, solver = jnp.array([1.0, -0.5, 0.3]), optx.IndirectLevenbergMarquardt(1e-4, 1e-4)
+
+    def residuals(p, a):
+        return {"fit": p["scale"] * jnp.exp(p["rate"] * times) - a * jnp.cos(times), "prior": p["rate"] - 0.3}
+
+    def loss(a):
+        start = {"scale": jnp.array(1.0), "rate": jnp.array(0.3)}
+        return optx.least_squares(residuals, solver, start, a, max_steps=32).value["scale"]
+
+    compare(lambda lib: lib.grad(loss)(jnp.array(1.3)), rtol=1e-2)

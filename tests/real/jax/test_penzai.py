@@ -24,3 +24,12 @@ def test_a_network():
 
     frozen = [p.freeze() for p in params]
     compare(lambda lib: jax.tree.leaves(lib.value_and_grad(loss)(frozen, X)))
+
+
+def test_a_function_of_named_axes():
+    measure = pz.nx.nmap(lambda v: jnp.sum(jnp.sin(v)))
+
+    def loss(a):
+        return jnp.sum(measure(pz.nx.wrap(a).tag("p", "q").untag("p")).unwrap("q") ** 2)
+
+    compare(lambda lib: (lib.grad(loss)(jnp.ones((2, 3))), lib.hessian(loss)(jnp.ones((2, 3)))))
