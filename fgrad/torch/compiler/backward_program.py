@@ -122,7 +122,7 @@ class BackwardProgram:
         node.saved += [save(new_tensors[at], "result", output=True) for at in self.saved_new]
         nodes: dict[Node, Node] = {}
         for index, view in self.views.items():
-            view.begin(new_tensors[index], new_tensors[view.base.index], nodes)
+            view.begin(new_tensors[index], new_tensors[view.start.index], nodes)
 
 
 @frozen(eq=False)

@@ -122,7 +122,8 @@ def derivatives_of(
     outside = set(cut.stand_ins.values())
     views = [x for x in dict.fromkeys(results) if _is_live_view(x, capture, outside)]
     copies: dict[Node, Node] = {}
-    chains = {x: chain_of(x, x._view.base, copies, outside) for x in views}  # type: ignore[union-attr]
+    places: dict[Edge, Tensor] = {(x._node, x._output_nr): x for x in cut.tensors}  # type: ignore[misc]
+    chains = {x: chain_of(x, x._view.base, copies, places) for x in views}  # type: ignore[union-attr]
     bases = [base for x in views if (base := x._view.base) not in capture.snapshot.tensors]  # type: ignore[union-attr]
     live = _live(capture, [*[x for x in results if x not in chains], *bases], outside)
     if not set(bases).issubset(live):

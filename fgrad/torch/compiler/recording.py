@@ -307,8 +307,8 @@ def _with_windows(
 ) -> tuple[FlatGraph, dict[Input, Window], list[Tensor]]:
     """The graph with windows (NOTE [Windows]), these by their inputs, and the bases that it does not depend on."""
     windows, bases, external = dict[Input, Window](), list[Tensor](), effects.external
-    viewed = {x.base.index for x in effects.new_tensors if isinstance(x, NewView) and isinstance(x.base, ExternalRef)}
-    places = {external.tensors[index]._storage for index in viewed}  # the new views lie at places in these
+    shared = [base for x in effects.new_tensors for base in x.bases if isinstance(base, ExternalRef)]
+    places = {external.tensors[x.index]._storage for x in shared}  # the new tensors lie at places in these
     possible = views_of_arguments(capture, external.arguments)
     possible = {storage: views for storage, views in possible.items() if storage not in places}
     for number, x in enumerate(ins):
@@ -317,7 +317,7 @@ def _with_windows(
         views = possible.get(x.storage)
         found = None if views is None else with_window(graph, number, views, external.index)
         if views is None or found is None:
-            external.index_of_storage(x.storage)
+            external.index_of(x.storage)
         else:
             graph, windows[x] = found
             bases += views.bases
