@@ -377,14 +377,14 @@ def _part(graph: FlatGraph, inputs: int, outputs: range) -> FlatGraph:
 def _gradients(graph: FlatGraph, of: Derivative, placement: Placement) -> Gradients:
     """The program of the gradients of one order."""
     incoming, types = ([x._type for x in tensors] for tensors in (of.results, of.targets))
-    return Gradients(graph, incoming, types, of.strides, placement, of.delayed)
+    return Gradients(graph, incoming, types, of.strides, of.versions, of.same, placement, of.delayed)
 
 
 def _reader(x: Any, effects: Effects) -> int | NumberIn | NumberAt | Callable[[Any], Any]:
     """What reads an input at each call: the index of a tensor or of a number, or a function of the early draws."""
     match x:
         case StorageInput():
-            return effects.external.index_of_storage(x.storage)
+            return effects.external.index_of(x.storage)
         case DrawInput():
             return lambda drawn: drawn[id(x)]
         case GeneratorInput():
