@@ -179,7 +179,7 @@ def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Mapp
     end, edge = gradient_edge(base), gradient_edge(view)
     chain = list[tuple[Node, int]]()
     while edge != end:
-        if edge in outside:
+        if edge is not None and edge in outside:
             return Chain(chain, outside[edge])
         node, number = (None, 0) if edge is None else edge
         if not isinstance(node, OperationNode) or not _is_of_view(node):
