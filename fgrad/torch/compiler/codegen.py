@@ -214,12 +214,12 @@ class FastEffects:
         self.run: Callable[..., Any] | None = _effect_code(effects, outputs) if is_plain(effects) else None
 
     def __call__(
-        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]
+        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any], call: Any
     ) -> tuple[list[Tensor], Any]:
         run = self.run
         if run is None:
-            return self.effects.apply(tensors, outs, numbers)
-        return run(tensors, outs, self.repeated, numbers)
+            return self.effects.apply(tensors, outs, numbers, call)
+        return run(tensors, outs, self.repeated, numbers, call)
 
     def attribute_versions(self, tensors: Sequence[Tensor]) -> None:
         """Make the counters of a call attribute their next versions to it."""
@@ -247,7 +247,7 @@ _PLAIN_STORES = (dict.__setitem__, OrderedDict.__setitem__)
 def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
     scope |= {"copied": copy_node, "begin": _attribute_versions, "note": note_writes, "changes": changes}
-    lines = ["def run(found, outs, runs, numbers):"]
+    lines = ["def run(found, outs, runs, numbers, call):"]
     lines += _unpacked("t", len(effects.external.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
     lines += _unpacked("r", len(effects.counts), "runs")
@@ -282,6 +282,7 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
         for container, key, values in effects.additions
     ]
     lines += [f"    changes.{kind} = now" for kind in noted]
+    lines.append("    call.has_effects = True")
     # until here
     for i, (at, delta, writes) in enumerate(effects.counts):
         if not alike[i]:

@@ -146,8 +146,13 @@ class Effects:
         assert isinstance(ref, ExternalRef | NewRef)
         return ref
 
-    def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Tensor], Any]:
-        """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
+    def apply(
+        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any], call: Any
+    ) -> tuple[list[Tensor], Any]:
+        """Apply all effects, or none if a signal interrupts; returns the new tensors and the result.
+
+        ``call.has_effects`` is set in the same moment.
+        """
         new: list[Tensor] = []
         nodes: dict[Node, Node] = {}
         for each in self.new_tensors:
@@ -175,6 +180,7 @@ class Effects:
             for container, key, value in entries:
                 container[key] = value
             deque(map(operator.iadd, lists, additions), 0)  # nothing interrupts this
+            call.has_effects = True
         except BaseException:
             for (storage, _), array in zip(storages, arrays, strict=True):
                 storage.array = array
