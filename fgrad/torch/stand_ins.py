@@ -166,6 +166,13 @@ def _compiler(name: str) -> Any:
     return getattr(importlib.import_module(HERE + _COMPILER[name]), name)
 
 
+def _control_flow(name: str) -> Any:
+    """Branches and loops, of which PyTorch has each in a module of its own besides."""
+    if name not in ("associative_scan", "cond", "while_loop"):
+        raise AttributeError(f"module 'torch._higher_order_ops' has no attribute {name!r}")
+    return getattr(importlib.import_module(HERE + "control_flow"), name)
+
+
 def _functional(name: str) -> Any:
     """The operators of which ``torch.nn.functional`` has a function with the same arguments."""
     if name not in FUNCTIONAL:
@@ -232,6 +239,10 @@ WORKING: dict[str, dict[str, Any]] = {
     "_dynamo": {"__getattr__": _compiler, "mark_static_address": _none, "graph_break": _none, "mark_dynamic": _none},
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": _Nothing},
     "_dynamo.utils": {"is_compile_supported": _never},
+    "_higher_order_ops": {"__getattr__": _control_flow},
+    "_higher_order_ops.associative_scan": {"__getattr__": _control_flow},
+    "_higher_order_ops.cond": {"__getattr__": _control_flow},
+    "_higher_order_ops.while_loop": {"__getattr__": _control_flow},
     "_jit_internal": {"_copy_to_script_wrapper": _same, "is_scripting": _never},
     "jit.annotations": {"BroadcastingList1": list, "BroadcastingList2": list, "BroadcastingList3": list, "List": list},
     "_subclasses.fake_tensor": {"is_fake": _never, "unset_fake_temporarily": _Nothing},

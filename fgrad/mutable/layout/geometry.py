@@ -199,8 +199,13 @@ class Lens:
             value = lax.neg(value)
         if self.conj:
             value = lax.conj(value)
-        flat = _elements(_flat(array, self.layout), self.layout.dtype, self.dtype)
-        return _shaped(_elements(self._replace(flat, where, value), self.dtype, self.layout.dtype), self.layout)
+        old = _flat(array, self.layout)
+        flat = _elements(old, self.layout.dtype, self.dtype)
+        new = _elements(self._replace(flat, where, value), self.dtype, self.layout.dtype)
+        count = new.shape[0]
+        if count < old.shape[0]:  # what is left makes no larger element
+            new = lax.concatenate([new, old[count:]], 0)
+        return _shaped(new, self.layout)
 
     def _read(self, flat: Any, where: Any) -> Any:
         if 0 in self.sizes:
@@ -283,7 +288,8 @@ def _elements(flat: Any, old: Dtype, new: Dtype) -> Any:
         return _elements(lax.reshape(real, (2 * flat.shape[0],)), old.to_real(), new)
     if new.is_complex:
         real = _elements(flat, old, new.to_real())
-        real = lax.reshape(real, (real.shape[0] // 2, 2))
+        count = real.shape[0] // 2
+        real = lax.reshape(real[: 2 * count], (count, 2))
         return lax.complex(real[:, 0], real[:, 1])
     if old.itemsize == new.itemsize:
         return _bitcast(flat, new)

@@ -36,7 +36,9 @@ class Gradients:
     Attributes:
       graph: from what a node keeps and the incoming gradients to gradients.
       incoming: the types of the incoming gradients.
-      types, strides: of the gradients; None for row-major strides.
+      types, strides, versions: of the gradients; None for row-major strides.  A sum of several gradients has been
+        written in place, which its version shows.
+      same: for each gradient that is an incoming one itself, or an earlier gradient, its index among both.
       placement: where it runs.
       delayed: the message of an error on the way to other leaves, which a backward to all leaves raises.
     """
@@ -45,6 +47,8 @@ class Gradients:
     incoming: list[TensorType]
     types: list[TensorType]
     strides: list[Ints | None]
+    versions: list[int]
+    same: list[int | None]
     placement: Placement
     delayed: str | None
     execution: Execution = field(init=False)
@@ -52,9 +56,23 @@ class Gradients:
     def __attrs_post_init__(self) -> None:
         self.execution = Execution(self.graph, placement=self.placement)
 
-    def __call__(self, kept: Sequence[Any], incoming: Sequence[Any]) -> list[Tensor]:
-        outs = self.execution((), [*kept, *incoming])
-        return [new_tensor(*each) for each in zip(outs, self.types, self.strides, strict=True)]
+    def __call__(self, kept: Sequence[Any], values: Sequence[Any], incoming: Sequence[Tensor]) -> list[Tensor]:
+        """The gradients, from what is kept and the values of the incoming gradients."""
+        outs = self.execution((), [*kept, *values])
+        made = [new_tensor(*each) for each in zip(outs, self.types, self.strides, strict=True)]
+        for i, (version, at) in enumerate(zip(self.versions, self.same, strict=True)):
+            if at is None or modes.grad:  # with a history, each gets its own
+                made[i]._counter.value = version
+            else:
+                made[i] = incoming[at] if at < len(incoming) else made[at - len(incoming)]
+        return made
+
+
+def _anew(error: Exception) -> Exception:
+    """An error like another one, which does not get to hold the frames through which it is raised."""
+    made = type(error).__new__(type(error), *error.args)
+    made.args, made.__dict__ = error.args, {**vars(error)}
+    return made
 
 
 @frozen(eq=False)
@@ -122,7 +140,7 @@ class BackwardProgram:
         node.saved += [save(new_tensors[at], "result", output=True) for at in self.saved_new]
         nodes: dict[Node, Node] = {}
         for index, view in self.views.items():
-            view.begin(new_tensors[index], new_tensors[view.base.index], nodes)
+            view.begin(new_tensors[index], new_tensors[view.start.index], nodes)
 
 
 @frozen(eq=False)
@@ -182,12 +200,12 @@ class CompiledFunctionBackward(Node):
             raise RuntimeError(TWICE)
         saved = [each.operand(self) if modes.grad else each.value(self) for each in self.saved]  # checks their versions
         if isinstance(self.gradients, Exception):
-            raise self.gradients
+            raise _anew(self.gradients)
         if self.gradients.delayed is not None and not (running.tasks and running.tasks[-1].needed is not None):
             raise RuntimeError(self.gradients.delayed)
         incoming = [zeros(t) if g is None else g for g, t in zip(grads, self.out_types, strict=True)]
         values = [g._value() for g in incoming]
-        results = self.gradients(self.kept, values)
+        results = self.gradients(self.kept, values, incoming)
         if modes.grad:
             self._give_history(results, incoming, values, saved)
         return results

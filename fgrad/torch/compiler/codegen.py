@@ -214,12 +214,12 @@ class FastEffects:
         self.run: Callable[..., Any] | None = _effect_code(effects, outputs) if is_plain(effects) else None
 
     def __call__(
-        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]
+        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any], call: Any
     ) -> tuple[list[Tensor], Any]:
         run = self.run
         if run is None:
-            return self.effects.apply(tensors, outs, numbers)
-        return run(tensors, outs, self.repeated, numbers)
+            return self.effects.apply(tensors, outs, numbers, call)
+        return run(tensors, outs, self.repeated, numbers, call)
 
     def attribute_versions(self, tensors: Sequence[Tensor]) -> None:
         """Make the counters of a call attribute their next versions to it."""
@@ -247,7 +247,7 @@ _PLAIN_STORES = (dict.__setitem__, OrderedDict.__setitem__)
 def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
     scope = Scope(Storage=Storage, VersionCounter=VersionCounter, Tensor=Tensor, new=object.__new__)
     scope |= {"copied": copy_node, "begin": _attribute_versions, "note": note_writes, "changes": changes}
-    lines = ["def run(found, outs, runs, numbers):"]
+    lines = ["def run(found, outs, runs, numbers, call):"]
     lines += _unpacked("t", len(effects.external.tensors), "found")
     lines += _unpacked("o", outputs, "outs")
     lines += _unpacked("r", len(effects.counts), "runs")
@@ -282,10 +282,12 @@ def _effect_code(effects: Effects, outputs: int) -> Callable[..., Any]:
         for container, key, values in effects.additions
     ]
     lines += [f"    changes.{kind} = now" for kind in noted]
+    lines.append("    call.has_effects = True")
     # until here
     for i, (at, delta, writes) in enumerate(effects.counts):
         if not alike[i]:
             lines.append(f"    note(t{at}._counter, {delta}, {scope.name(writes)})")
+    lines += _counting_lines(effects, scope)
     lines.append(f"    made = [{', '.join([f'g{i}' for i in range(len(effects.new_tensors))])}]")
     lines.append(f"    return made, {_expression(effects.result, scope)}")
     return function_of(lines, scope, "compiled call")
@@ -367,6 +369,7 @@ def result_maker(
         if i not in excluding:
             lines += [] if new.output is None else [f"    o{new.output} = outs[{outputs[new.output]}]"]
             lines += _creation_lines(i, new, scope)
+    lines += _counting_lines(effects, scope)
     result = _expression(effects.result, scope)
     result = result if later is None else f"{result}, {later}"
     return function_of([*lines, f"    return {result}"], scope, "compiled call")
@@ -375,7 +378,8 @@ def result_maker(
 def _creation_lines(i: int, new: NewTensor | NewView, scope: Scope) -> Lines:
     """The lines that make a new tensor, as ``NewTensor.make`` does, or a view."""
     if isinstance(new, NewView):
-        return [f"    g{i} = {scope.name(new.make)}({_expression(new.base, scope)}, nodes)"]
+        base, start = _expression(new.base, scope), _expression(new.start, scope)
+        return [f"    g{i} = {scope.name(new.make)}({base}, {start}, nodes)"]
     like = new.like
     lines = [f"    g{i} = new(Tensor)"]
     if new.storage is None:
@@ -386,13 +390,13 @@ def _creation_lines(i: int, new: NewTensor | NewView, scope: Scope) -> Lines:
         ]
         lines.append("    s.home = s.memory = None")
     else:
-        lines.append(f"    g{i}._storage = g{new.storage}._storage")
+        lines.append(f"    g{i}._storage = {_expression(new.storage, scope)}._storage")
     lines.append(f"    g{i}._type = {scope.name(like._type)}")
     if new.counter is None:
         lines += [f"    g{i}._counter = c = new(VersionCounter)", f"    c.value = {like._counter.value}"]
         lines.append("    c.writes = None")
     else:
-        lines.append(f"    g{i}._counter = g{new.counter}._counter")
+        lines.append(f"    g{i}._counter = {_expression(new.counter, scope)}._counter")
     lines.append(f"    g{i}._node = g{i}._view = g{i}._origin = None")
     lines.append(f"    g{i}._geometry = {scope.name(like._geometry)}")
     lines.append(f"    g{i}._requires_grad, g{i}._inference = {like._requires_grad}, False")
@@ -400,6 +404,12 @@ def _creation_lines(i: int, new: NewTensor | NewView, scope: Scope) -> Lines:
         lines.append(f"    g{i}._node = copied({scope.name(like._node)})")
         lines.append(f"    g{i}._output_nr = {like._output_nr}")
     return lines
+
+
+def _counting_lines(effects: Effects, scope: Scope) -> Lines:
+    """The lines that note the versions of new views."""
+    views = [(i, x) for i, x in enumerate(effects.new_tensors) if isinstance(x, NewView)]
+    return [f"    {scope.name(x.count)}(g{i})" for i, x in views]
 
 
 def is_uniform(delta: int, writes: Sequence[Write]) -> bool:

@@ -40,7 +40,8 @@ class Derivative:
       cotangents: their traced gradients.
       targets: the tensors from outside, and cotangents of lower orders, that get gradients.
       gradients: theirs; none if there is an error.
-      values, strides: of the gradients, traced; None for row-major strides.
+      values, strides, versions: of the gradients, traced; None for row-major strides.
+      same: for each gradient that is a tensor of the cotangents, or an earlier gradient, its index among both.
       reached: for each result of a higher order, the indices of the targets to which its history leads.
       memory: the storages and version counters of all tensors that the history has saved.
       error: what the engine has raised in place of the gradients of a higher order.
@@ -54,6 +55,8 @@ class Derivative:
     gradients: list[Tensor]
     values: list[Any]
     strides: list[Ints | None]
+    versions: list[int]
+    same: list[int | None]
     reached: list[frozenset[int]]
     memory: dict[Any, None]
     error: Exception | None
@@ -122,7 +125,8 @@ def derivatives_of(
     outside = set(cut.stand_ins.values())
     views = [x for x in dict.fromkeys(results) if _is_live_view(x, capture, outside)]
     copies: dict[Node, Node] = {}
-    chains = {x: chain_of(x, x._view.base, copies, outside) for x in views}  # type: ignore[union-attr]
+    places: dict[Edge, Tensor] = {(x._node, x._output_nr): x for x in cut.tensors}  # type: ignore[misc]
+    chains = {x: chain_of(x, x._view.base, copies, places) for x in views}  # type: ignore[union-attr]
     bases = [base for x in views if (base := x._view.base) not in capture.snapshot.tensors]  # type: ignore[union-attr]
     live = _live(capture, [*[x for x in results if x not in chains], *bases], outside)
     if not set(bases).issubset(live):
@@ -178,6 +182,8 @@ def _derivative(
         made,
         [g._value() for g in made],
         [kept_strides(g) for g in made],
+        [g._counter.value for g in made],
+        [next((k for k, x in enumerate((*cotangents, *made[:i])) if x is g), None) for i, g in enumerate(made)],
         [frozenset([have.index(i) for i in each if i in have]) for each in reached],
         memory,
         error,

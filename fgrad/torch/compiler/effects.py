@@ -80,8 +80,8 @@ class Effects:
     additions: list[tuple[Any, Any, list[Value]]] = field(factory=list)
     result: Value = field(default=Constant(None))
     _new_indices: dict[int, int] = field(factory=dict)
-    _storages: dict[Storage, int] = field(factory=dict)
-    _counters: dict[VersionCounter, int] = field(factory=dict)
+    _storages: dict[Storage, NewRef] = field(factory=dict)
+    _counters: dict[VersionCounter, NewRef] = field(factory=dict)
 
     def signature(self) -> Any:
         """Equal for two calls with the same effects."""
@@ -119,39 +119,51 @@ class Effects:
             check_released(tensor._node)
         if tensor._view is not None:
             return self._new_view(tensor, tensor._view)
-        check_own(tensor, self.external.capture)
-        storage, index = tensor._storage, len(self.new_tensors)
-        shared, counter = self._storages.get(storage), self._counters.get(tensor._counter)
-        output = self.output(storage.array) if shared is None else None
-        self.new_tensors.append(NewTensor(output, tensor, shared, counter))
-        self._new_indices[id(tensor)] = index
-        self._storages.setdefault(storage, index)
-        self._counters.setdefault(tensor._counter, index)
+        outside, storage, counter = self.external, tensor._storage, tensor._counter
+        shared = outside.ref_of(storage) or self._storages.get(storage)
+        counted = outside.ref_of(counter) or self._counters.get(counter)
+        output = None
+        if shared is None:
+            check_own(tensor, self.external.capture)
+            output = self.output(storage.array)
+        self._new_indices[id(tensor)] = index = len(self.new_tensors)
+        self.new_tensors.append(NewTensor(output, tensor, shared, counted))
+        self._storages.setdefault(storage, NewRef(index))
+        self._counters.setdefault(counter, NewRef(index))
         return index
 
     def _new_view(self, tensor: Tensor, view: ViewOf) -> int:
         """The index of a new view, which is added, as is its base if need be."""
         check_view(tensor, view)
-        base = self.value(view.base)
-        assert isinstance(base, ExternalRef | NewRef)
-        capture = self.external.capture
-        counted = capture.counters.get(tensor._counter) if isinstance(base, ExternalRef) else None
-        if counted is not None and counted[0] != tensor._counter.value:
-            raise NotReplayable("the function makes a view of a tensor from outside that it writes")
+        chain, base = self.chains.get(tensor), self._ref(view.base)
+        start = base if chain is None else self._ref(chain.start)
         self._new_indices[id(tensor)] = index = len(self.new_tensors)
-        self.new_tensors.append(NewView.of(tensor, view, base, self.chains.get(tensor)))
+        self.new_tensors.append(NewView.of(tensor, view, base, chain, start))
         return index
 
-    def apply(self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Tensor], Any]:
-        """Apply all effects, or none if a signal interrupts; returns the new tensors and the result."""
+    def _ref(self, tensor: Tensor) -> ExternalRef | NewRef:
+        ref = self.value(tensor)
+        assert isinstance(ref, ExternalRef | NewRef)
+        return ref
+
+    def apply(
+        self, tensors: Sequence[Tensor], outs: Sequence[Any], numbers: Sequence[Any], call: Any
+    ) -> tuple[list[Tensor], Any]:
+        """Apply all effects, or none if a signal interrupts; returns the new tensors and the result.
+
+        ``call.has_effects`` is set in the same moment.
+        """
         new: list[Tensor] = []
         nodes: dict[Node, Node] = {}
         for each in self.new_tensors:
-            view = isinstance(each, NewView)
-            new.append(each.make(each.base(tensors, new, numbers), nodes) if view else each.make(outs, new))
+            if isinstance(each, NewView):
+                new.append(each.make(each.base(tensors, new, numbers), each.start(tensors, new, numbers), nodes))
+            else:
+                new.append(each.make(tensors, outs, new))
         # first look everything up, and the old values; the rest only sets
         storages = [(tensors[at]._storage, outs[output]) for at, output in self.writes]
         counters = [(tensors[at]._counter, delta) for at, delta, _ in self.counts]
+        views = [(each, view) for each, view in zip(self.new_tensors, new, strict=True) if isinstance(each, NewView)]
         entries = [(fields_of(tensors[at]), name, value(tensors, new, numbers)) for at, name, value in self.fields]
         entries += [(container, key, value(tensors, new, numbers)) for container, key, value in self.entries]
         lists = [container.get(key, None) for container, key, _ in self.additions]
@@ -168,6 +180,7 @@ class Effects:
             for container, key, value in entries:
                 container[key] = value
             deque(map(operator.iadd, lists, additions), 0)  # nothing interrupts this
+            call.has_effects = True
         except BaseException:
             for (storage, _), array in zip(storages, arrays, strict=True):
                 storage.array = array
@@ -183,6 +196,8 @@ class Effects:
             changes.attributes = changes.fields = now
         for (counter, delta), (_, _, writes) in zip(counters, self.counts, strict=True):
             note_writes(counter, delta, writes)
+        for each, view in views:
+            each.count(view)
         return new, self.result(tensors, new, numbers)
 
 
@@ -224,12 +239,12 @@ def effects_of(step: Step, arguments: Sequence[Tensor], chains: Mapping[Tensor, 
         if each.is_written:
             if (each.storage.strides, each.storage.home) != each.layout:
                 raise NotReplayable("the memory of a tensor from outside is resized")
-            effects.writes.append((effects.external.index_of_storage(each.storage), effects.output(each.value)))
+            effects.writes.append((effects.external.index_of(each.storage), effects.output(each.value)))
     for counter, (before, _) in capture.counters.items():
         delta = counter.value - before
         if delta:
             noted = counter.last_writes()[-delta:]
-            effects.counts.append((effects.external.index_of_counter(counter), delta, noted))
+            effects.counts.append((effects.external.index_of(counter), delta, noted))
     for owner, container, before in changed:
         entries = as_dict(container)
         if isinstance(container, Hidden):

@@ -13,6 +13,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.storage import Storage, VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler.values import ExternalRef
 
 #: a kind, with the tensor itself, an argument's index, the index of a parent, or an entry's container and key
 Access = tuple[str, Any]
@@ -42,6 +43,7 @@ class ExternalTensors:
     accesses: list[Access] = field(factory=list)
     aliases: list[tuple[Access, int]] = field(factory=list)
     used: int = 0
+    _with_memory: dict[Storage | VersionCounter, Tensor] = field(factory=dict)
     _indices: dict[int, int] = field(factory=dict)
     _parents: dict[int, list[tuple[str, Tensor]]] = field(factory=dict)
     _entries: dict[int, list[Access]] = field(factory=dict)
@@ -49,6 +51,8 @@ class ExternalTensors:
     def __attrs_post_init__(self) -> None:
         snapshot = self.capture.snapshot
         for tensor in snapshot.tensors:
+            self._with_memory.setdefault(tensor._storage, tensor)
+            self._with_memory.setdefault(tensor._counter, tensor)
             gradient = self._gradient(tensor)
             if gradient is not None:
                 self._parents.setdefault(id(gradient), []).append(("gradient", tensor))
@@ -142,11 +146,13 @@ class ExternalTensors:
             or tensor._node is not None
         )
 
-    def index_of_storage(self, storage: Storage) -> int:
-        return self.index(next(x for x in self.capture.snapshot.tensors if x._storage is storage))
+    def index_of(self, memory: Storage | VersionCounter) -> int:
+        """The index of a tensor that has a storage or a counter from outside."""
+        return self.index(self._with_memory[memory])
 
-    def index_of_counter(self, counter: VersionCounter) -> int:
-        return self.index(next(x for x in self.capture.snapshot.tensors if x._counter is counter))
+    def ref_of(self, memory: Storage | VersionCounter) -> ExternalRef | None:
+        """A tensor that has a storage or a counter; None if that is not from outside."""
+        return ExternalRef(self.index_of(memory)) if memory in self._with_memory else None
 
     def key(self) -> list[Any]:
         """Equal for two calls that access the tensors they use in the same way."""
@@ -162,7 +168,7 @@ class ExternalTensors:
             x if kind == "fixed" else None for x, (kind, _) in zip(self.tensors, self.accesses, strict=True)
         ]
         self.arguments = [None] * len(self.arguments)
-        for table in (self._indices, self._parents, self._entries):
+        for table in (self._with_memory, self._indices, self._parents, self._entries):
             table.clear()
 
     def find(self, arguments: Sequence[Tensor]) -> list[Any]:

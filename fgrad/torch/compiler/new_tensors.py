@@ -3,10 +3,14 @@
 NOTE [Views that outlive a call]
 A network may return a view of what it has computed (``h.squeeze(1)``, ``h.chunk(2)``), or of a parameter.  The program
 computes the base, and each call makes the view anew.  If its history leads through that of the base, the nodes up to
-there are copied: the base's history is the compiled call, or what it was before the call.
+there are copied: the base's history is the compiled call, or what it was before the call.  The history of a view of a
+view from outside leads through that of the latter.
+
+What shares memory with a tensor and is no view of it, as ``detach()`` and ``.data`` give, is a new tensor with the
+other's storage.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -15,7 +19,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
-from fgrad.mutable.tensor.node import Node, copy_node, next_sequence, node_name
+from fgrad.mutable.tensor.node import Edge, Node, copy_node, next_sequence, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, ViewOf, alias, gradient_edge, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -30,24 +34,24 @@ class NotReplayable(Exception):
 
 @frozen(eq=False)
 class NewTensor:
-    """A tensor that each call makes: with a storage of its own, or that of an earlier one."""
+    """A tensor that each call makes: with a storage of its own, that of an earlier one, or of one from outside."""
 
     output: int | None
     like: Tensor
-    #: the indices of the new tensors whose storage and whose counter it shares
-    storage: int | None
-    counter: int | None
+    #: the tensors whose storage and whose counter it shares
+    storage: ExternalRef | NewRef | None
+    counter: ExternalRef | NewRef | None
 
-    def make(self, outs: Sequence[Any], earlier: Sequence[Tensor]) -> Tensor:
+    def make(self, tensors: Sequence[Tensor], outs: Sequence[Any], earlier: Sequence[Tensor]) -> Tensor:
         like = self.like
         if self.storage is None:
             tensor = new_tensor(outs[self.output], like._type, like._storage.strides)  # type: ignore[index]
         else:
             tensor = new_tensor(None, like._type)
-            tensor._storage = earlier[self.storage]._storage
+            tensor._storage = self.storage(tensors, earlier, ())._storage
         tensor._geometry = like._geometry
         if self.counter is not None:
-            tensor._counter = earlier[self.counter]._counter
+            tensor._counter = self.counter(tensors, earlier, ())._counter
         else:
             tensor._counter.value = like._counter.value
         if like._requires_grad:
@@ -59,17 +63,27 @@ class NewTensor:
     @property
     def signature(self) -> Any:
         """Equal for two that are made in the same way."""
-        like, memory = self.like, (self.like._storage.strides, self.like._geometry, self.storage, self.counter)
-        return self.output, like._type, memory, like._counter.value, like._requires_grad, like._node is None
+        like, shared = self.like, [x and (type(x), x.index) for x in self.bases]
+        memory = (like._storage.strides, like._geometry, *shared, None if self.counter else like._counter.value)
+        return self.output, like._type, memory, like._requires_grad, like._node is None
 
     @property
-    def bases(self) -> tuple[int | None, ...]:
-        """The indices of the new tensors whose storage or counter it shares."""
+    def bases(self) -> tuple[ExternalRef | NewRef | None, ...]:
+        """The tensors whose storage or counter it shares."""
         return self.storage, self.counter
 
 
-#: the nodes of a view's history, from its own to the one before its base's, and which of their outputs
-Chain = Sequence[tuple[Node, int]]
+@frozen(eq=False)
+class Chain:
+    """A part of the history of a view.
+
+    Attributes:
+      nodes: from its own to the one before that of ``start``, and which of their outputs.
+      start: its base, or a view from outside.
+    """
+
+    nodes: Sequence[tuple[Node, int]]
+    start: Tensor
 
 
 @frozen(eq=False)
@@ -80,41 +94,54 @@ class NewView:
       base: what it is a view of.
       type, geometry: the view's.
       view: what it knows of itself, without its base.
-      chain: its history up to the base's; None if it has none that a backward can pass through.
+      chain: the nodes of its history up to that of ``start``; None if it has none that a backward can pass through.
+      start: its base, or a view from outside.
       over: its node, and which output it is, if backward has passed through it.
+      behind: how many versions the base has had since its node was found.
     """
 
     base: ExternalRef | NewRef
     type: TensorType
     geometry: Geometry | None
     view: ViewOf
-    chain: Chain | None
+    chain: Sequence[tuple[Node, int]] | None
+    start: ExternalRef | NewRef
     over: tuple[Node, int] | None
+    behind: int
     #: a view is no output, but its base's storage
     output: None = None
 
     @staticmethod
-    def of(tensor: Tensor, view: ViewOf, base: ExternalRef | NewRef, chain: Chain | None) -> "NewView":
+    def of(
+        tensor: Tensor, view: ViewOf, base: ExternalRef | NewRef, chain: Chain | None, start: ExternalRef | NewRef
+    ) -> "NewView":
         """What makes views like one that was recorded, of which nothing stays alive."""
         over = None if tensor._node is None or chain is not None else (copy_node(tensor._node), tensor._output_nr)
-        return NewView(base, tensor._type, tensor._geometry, _view_of(None, view), chain, over)
+        nodes = None if chain is None else chain.nodes
+        behind = tensor._counter.value - view.version
+        return NewView(base, tensor._type, tensor._geometry, _view_of(None, view), nodes, start, over, behind)
 
-    def make(self, base: Tensor, nodes: dict[Node, Node]) -> Tensor:
+    def make(self, base: Tensor, start: Tensor, nodes: dict[Node, Node]) -> Tensor:
         """The view of a tensor; one of a new tensor gets its history when that has its own.
 
-        ``nodes`` are those that the call has made, by those that were recorded.
+        It has to be counted once the base has its version.  ``nodes`` are those that the call has made, by those that
+        were recorded.
         """
         tensor = alias(base)
         tensor._type, tensor._geometry, tensor._view = self.type, self.geometry, _view_of(base, self.view)
-        if self.chain is not None and isinstance(self.base, ExternalRef):
-            self.begin(tensor, base, nodes)
+        if self.chain is not None and isinstance(self.start, ExternalRef):
+            self.begin(tensor, start, nodes)
         elif self.over is not None:
             tensor._node, tensor._output_nr = copy_node(self.over[0]), self.over[1]
         return tensor
 
-    def begin(self, tensor: Tensor, base: Tensor, nodes: dict[Node, Node]) -> None:
-        """Give the view a history that begins at its base."""
-        edge = gradient_edge(base)
+    def count(self, tensor: Tensor) -> None:
+        """Note at which version of its base a view's node was found."""
+        tensor._view.version = tensor._counter.value - self.behind  # type: ignore[union-attr]
+
+    def begin(self, tensor: Tensor, start: Tensor, nodes: dict[Node, Node]) -> None:
+        """Give the view a history that begins at that of a tensor."""
+        edge = gradient_edge(start)
         for node, number in reversed(self.chain or ()):
             made = nodes.get(node)
             if made is None:
@@ -126,37 +153,43 @@ class NewView:
     @property
     def begins_at_new(self) -> bool:
         """Whether its history begins at a base that the call makes, too."""
-        return self.chain is not None and isinstance(self.base, NewRef)
+        return self.chain is not None and isinstance(self.start, NewRef)
 
     @property
     def signature(self) -> Any:
         """Equal for two that are made in the same way."""
         chain = None if self.chain is None else tuple([(node_name(node), number) for node, number in self.chain])
-        return self.type, self.geometry, type(self.base), self.base.index, chain, self.over is None
+        tensors = [(type(x), x.index) for x in (self.base, self.start)]
+        return self.type, self.geometry, *tensors, chain, self.over is None, self.behind
 
     @property
-    def bases(self) -> tuple[int | None, ...]:
-        return (self.base.index,) if isinstance(self.base, NewRef) else ()
+    def bases(self) -> tuple[ExternalRef | NewRef | None, ...]:
+        return (self.base,)
 
 
-def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Collection[Node]) -> Chain:
-    """The history of a view up to that of its base, as copies of its nodes that lead nowhere.
+def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Mapping[Edge, Tensor]) -> Chain:
+    """The history of a view up to that of its base or of a view from outside, as copies of its nodes that lead nowhere.
+
+    Arguments:
+      outside: the tensors from outside that have a history, by where it begins.
 
     Raises:
-      NotReplayable: it does not begin there, has hooks, or leads through a view from ``outside``.
+      NotReplayable: it does not begin there, or has hooks.
     """
     end, edge = gradient_edge(base), gradient_edge(view)
     chain = list[tuple[Node, int]]()
     while edge != end:
+        if edge is not None and edge in outside:
+            return Chain(chain, outside[edge])
         node, number = (None, 0) if edge is None else edge
-        if not isinstance(node, OperationNode) or node in outside or not _is_of_view(node):
+        if not isinstance(node, OperationNode) or not _is_of_view(node):
             raise NotReplayable("the function makes a view whose history is not that of a view of its base")
         if node not in copies:
             copies[node] = copy_node(node)
             copies[node].next_edges = [None] * len(node.next_edges)
         chain.append((copies[node], number))
         edge = node.next_edges[0]
-    return chain
+    return Chain(chain, base)
 
 
 def _is_of_view(node: OperationNode) -> bool:
@@ -168,10 +201,9 @@ def _is_of_view(node: OperationNode) -> bool:
 
 def _view_of(base: Tensor | None, like: ViewOf) -> ViewOf:
     """What a view of a tensor knows, as another view knows it of another base; without a base, what makes such."""
-    version = 0 if base is None else base._counter.value
     parent = None if like.parent is None else _view_of(base, like.parent)
     of = like.operation, like.source, None, like.geometry
-    return ViewOf(base, like.creation, version, *of, parent, like.depth)  # type: ignore[arg-type]
+    return ViewOf(base, like.creation, 0, *of, parent, like.depth)  # type: ignore[arg-type]
 
 
 def check_plain(tensor: Tensor) -> None:
@@ -189,19 +221,16 @@ def check_plain(tensor: Tensor) -> None:
 
 
 def check_own(tensor: Tensor, capture: Capture) -> None:
-    """Raise ``NotReplayable`` if a new tensor that is no view has memory that is more than an array."""
+    """Raise ``NotReplayable`` if a new tensor has memory of its own that is more than an array."""
     if tensor._storage.home is not None or tensor._storage.memory is not None:
         raise NotReplayable("the function makes a tensor whose memory is resized or exported")
-    if tensor._storage in capture.storages or tensor._counter in capture.counters:
-        raise NotReplayable("the function makes another handle on a tensor from outside")
+    if tensor._storage in capture.storages:
+        raise NotReplayable("the function makes another handle on a tensor from outside that no walk finds")
 
 
 def check_view(tensor: Tensor, view: ViewOf) -> None:
     """Raise ``NotReplayable`` if a view is more than some elements of its base, in their type."""
     base = view.base
-    read, stored = tensor._geometry_of(), base._geometry_of()
-    if (read.dtype, read.conj, read.neg) != (stored.dtype, stored.conj, stored.neg):
-        raise NotReplayable("the function makes a view that outlives it, of other elements than its base's")
     if view.creation == "custom" or view.dual is not None:
         raise NotReplayable("the function makes a view in a custom Function, or a dual tensor")
     if tensor._counter is not base._counter or tensor._storage is not base._storage:

@@ -332,7 +332,7 @@ class Program:
 class Call:
     """One call of a program, with its tensors."""
 
-    __slots__ = ("program", "tensors", "numbers", "again", "states")
+    __slots__ = ("program", "tensors", "numbers", "again", "states", "has_effects")
 
     def __init__(self, program: Program, tensors: Sequence[Tensor], numbers: Sequence[Any]):
         self.program = program
@@ -342,9 +342,13 @@ class Call:
         self.again: Callable[[int], Program] | None = None
         #: of the generators, before it
         self.states: Sequence[tuple[Any, Any]] = ()
+        #: set in the moment in which its effects are applied one by one
+        self.has_effects: bool = False
 
-    #: whether its effects have been applied, even if it raises an error
-    is_applied: bool = False
+    @property
+    def is_applied(self) -> bool:
+        """Whether its effects have been applied, even if it raises an error."""
+        return self.has_effects
 
     def __call__(self) -> Any:
         return self.program.run(self)
@@ -375,7 +379,7 @@ class Call:
             numbers = program.completed(numbers, outs, range(len(outs)))
         for source, output in program.generators:
             source.restore(np.ascontiguousarray(outs[output]))
-        new_tensors, result = program.fast_effects(self.tensors, outs, numbers)
+        new_tensors, result = program.fast_effects(self.tensors, outs, numbers, self)
         if program.backward is not None:
             call = self._differentiated(inputs, drawn)
             program.backward.attach(self.tensors, new_tensors, outs, here(2), call)
@@ -412,7 +416,7 @@ class SteadyCall(Call):
         self.calls: int = self.owner.calls
 
     @property
-    def is_applied(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_applied(self) -> bool:
         return self.owner.calls != self.calls
 
     def execute(self, drawn: Any) -> Any:
@@ -437,7 +441,7 @@ class SteadyCall(Call):
         if program.results:
             numbers = program.completed(numbers, rest, program.execution.rest)
         if owner.released:  # by a signal handler while it ran
-            return program.effects.apply(self._all(), program.execution.flat(outs), numbers)[1]
+            return program.effects.apply(self._all(), program.execution.flat(outs), numbers, self)[1]
         return self._returned(rest, numbers)
 
     def _returned(self, rest: Sequence[Any], numbers: Sequence[Any]) -> Any:

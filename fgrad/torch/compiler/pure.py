@@ -9,8 +9,7 @@ start, with initial values from which the second graph does what the first would
 average created by the user's step), both graphs are kept, and ``state["begun"]`` chooses between them.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,14 +21,10 @@ from jax.sharding import PartitionSpec
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
 from fgrad.jaxcore import as_typed, with_x64
-from fgrad.mutable.capture.arrays import Bytes, Elements
 from fgrad.mutable.capture.capture import Capture, GeneratorInput, NumberInput, StorageInput
-from fgrad.mutable.capture.held_numbers import Holding
-from fgrad.mutable.capture.scopes import Items, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Location, Snapshot
 from fgrad.mutable.operation.capture import flatten, is_tensor
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
-from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
@@ -37,6 +32,7 @@ from fgrad.torch.compiler.containers import put_together, take_apart
 from fgrad.torch.compiler.entries import Entry, entries_between
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
+from fgrad.torch.compiler.python_state import check_unchanged, is_same
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.step import Step, check_shown, step_of
 from fgrad.torch.nn.modules.module import Module
@@ -52,19 +48,7 @@ BY_NUMBERS = (
     "closure pure, which gives the loss and puts the gradients into the state, and minimise with a JAX library "
     "(optax.lbfgs); or step outside of the function.\n{error}"
 )
-_NUMBERS = (bool, int, float)
-_VALUES = (*_NUMBERS, complex, str, bytes)
 KEPT = "torch.pure: {path} is a view of an argument after the call. Way out: keep a copy (x.clone())."
-CHANGED = (
-    "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
-    "pure function. Way out: do that outside of the function, or keep it in a tensor."
-)
-
-
-ELEMENTS = (
-    "torch.pure: the function changes the elements of {path}, which would be constant in a pure function. Way out: do "
-    "that outside of the function, or keep them in a tensor."
-)
 TRACED = (
     "torch.pure: an argument is traced, and the function was made with {static!r}. What is no array is part of the "
     "function. Ways out: leave it out of what is traced (functools.partial; static_argnames of jax.jit), or make the "
@@ -116,14 +100,14 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
         first = Capture(snapshot_of(function, args, kwargs))
         try:
             first_values = _values_of(_run_first(first, function, args, kwargs))
-            check_unchanged(first.snapshot)
+            check_unchanged(first.snapshot, again=False)
             check_shown(first)
             later_args, later_kwargs = _without_kept(first, function, args, kwargs)
             second = Capture(snapshot_of(function, later_args, later_kwargs))
             try:
                 result = second.run(function, later_args, later_kwargs)
                 step = step_of(second, function, later_args, later_kwargs, result)
-                check_unchanged(second.snapshot)
+                check_unchanged(second.snapshot, again=True)
                 make = _pure_function(step, first, first_values)
             finally:
                 second.restore()
@@ -171,7 +155,7 @@ class Pure:
                 arrays.append(as_jax(x._value()) if is_tensor(x) else x)
             elif isinstance(x, Tracer):
                 raise ValueError(TRACED.format(static=static))
-            elif not _is_same(x, static):
+            elif not is_same(x, static):
                 raise ValueError(
                     f"torch.pure: an argument is {x!r}, and the function was made with {static!r}. What is no array is "
                     "part of the function; make it anew, or pass a tensor."
@@ -379,43 +363,6 @@ def _result(result: Any) -> Callable[[list[Any]], Any]:
         return put_together(structure, iter([next(remaining) if t else x for t, x in zip(traced, fixed, strict=True)]))
 
     return made
-
-
-def check_unchanged(snapshot: Snapshot) -> None:
-    """Raise an error if a function has changed a number or a text, or an array's elements, that outlive the call.
-
-    Raises:
-      RuntimeError: it has; the message says which.
-    """
-    for container, before in snapshot.changed():
-        if isinstance(container, Elements | Bytes):
-            raise RuntimeError(ELEMENTS.format(path=snapshot.objects[id(container.owner)][0].path))
-        entries = Items(container) if isinstance(container, deque) else as_dict(container)
-        if entries is not None:
-            for key, old in entries_of(before):
-                _check_same(Holding(entries, key), old, snapshot)
-    for scope, name, old in snapshot.rebound():
-        _check_same(Holding(scope, name), old, snapshot)
-
-
-def _check_same(holding: Holding, old: Any, snapshot: Snapshot) -> None:
-    one, two, new = list[Any](), list[Any](), holding.read()
-    pairs: Iterable[tuple[Any, Any]] = ()
-    if take_apart(old, one) == take_apart(new, two):
-        pairs = [(x, y) for x, y in zip(one, two, strict=True) if type(x) in _VALUES and type(y) in _VALUES]
-    elif isinstance(old, tuple) and isinstance(new, tuple) and all(type(x) in _VALUES for x in (*one, *two)):
-        pairs = [(old, new)]
-    for before, after in pairs:
-        if not _is_same(after, before):
-            raise RuntimeError(CHANGED.format(path=holding.location(snapshot).path, before=before, after=after))
-
-
-def _is_same(value: Any, old: Any) -> bool:
-    """Whether a value is the one that the function was made with."""
-    if type(value) in _NUMBERS and type(old) in _NUMBERS:
-        return type(value) is type(old) and same_number(value, old)
-    are_equal = value is old or value == old
-    return np.ndim(are_equal) == 0 and bool(are_equal)  # arrays are compared element by element
 
 
 def _by_automatic_sharding(graph: Graph, arrays: Sequence[Any], count: int) -> Sequence[Any]:

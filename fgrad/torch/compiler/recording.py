@@ -307,8 +307,8 @@ def _with_windows(
 ) -> tuple[FlatGraph, dict[Input, Window], list[Tensor]]:
     """The graph with windows (NOTE [Windows]), these by their inputs, and the bases that it does not depend on."""
     windows, bases, external = dict[Input, Window](), list[Tensor](), effects.external
-    viewed = {x.base.index for x in effects.new_tensors if isinstance(x, NewView) and isinstance(x.base, ExternalRef)}
-    places = {external.tensors[index]._storage for index in viewed}  # the new views lie at places in these
+    shared = [base for x in effects.new_tensors for base in x.bases if isinstance(base, ExternalRef)]
+    places = {external.tensors[x.index]._storage for x in shared}  # the new tensors lie at places in these
     possible = views_of_arguments(capture, external.arguments)
     possible = {storage: views for storage, views in possible.items() if storage not in places}
     for number, x in enumerate(ins):
@@ -317,7 +317,7 @@ def _with_windows(
         views = possible.get(x.storage)
         found = None if views is None else with_window(graph, number, views, external.index)
         if views is None or found is None:
-            external.index_of_storage(x.storage)
+            external.index_of(x.storage)
         else:
             graph, windows[x] = found
             bases += views.bases
@@ -377,14 +377,14 @@ def _part(graph: FlatGraph, inputs: int, outputs: range) -> FlatGraph:
 def _gradients(graph: FlatGraph, of: Derivative, placement: Placement) -> Gradients:
     """The program of the gradients of one order."""
     incoming, types = ([x._type for x in tensors] for tensors in (of.results, of.targets))
-    return Gradients(graph, incoming, types, of.strides, placement, of.delayed)
+    return Gradients(graph, incoming, types, of.strides, of.versions, of.same, placement, of.delayed)
 
 
 def _reader(x: Any, effects: Effects) -> int | NumberIn | NumberAt | Callable[[Any], Any]:
     """What reads an input at each call: the index of a tensor or of a number, or a function of the early draws."""
     match x:
         case StorageInput():
-            return effects.external.index_of_storage(x.storage)
+            return effects.external.index_of(x.storage)
         case DrawInput():
             return lambda drawn: drawn[id(x)]
         case GeneratorInput():

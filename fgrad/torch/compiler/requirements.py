@@ -61,7 +61,7 @@ def requirement_of(capture: Capture, external: ExternalTensors) -> tuple[Require
     program = numpy_program(graph)
     if program is None:
         return None, _all_of([*inside, *before])
-    return Requirement(graph, [external.index_of_storage(x.storage) for x in inputs.values()], program), _all_of(inside)
+    return Requirement(graph, [external.index_of(x.storage) for x in inputs.values()], program), _all_of(inside)
 
 
 def _is_at_hand(x: StorageInput) -> bool:

@@ -208,7 +208,7 @@ def can_be_steady(effects: Effects, guards: Guards, placement: Placement) -> boo
         and all(guards.shared[at] in written for at, *_ in (*effects.counts, *fields))
         and all(external.accesses[at][0] == "fixed" for at, *_ in (*effects.writes, *effects.counts, *effects.fields))
         and all(is_uniform(delta, writes) for _, delta, writes in effects.counts)
-        and not any(at in indices for new in effects.new_tensors for at in new.bases)
+        and not any(isinstance(x, NewRef) and x.index in indices for new in effects.new_tensors for x in new.bases)
         and all(_is_single(effects, index) for index in indices)
         and not any(effects.new_tensors[index].output in placement.outputs for index in indices)
         and not any(output in placement.outputs for _, output in effects.writes)

@@ -15,7 +15,7 @@ from fgrad.mutable.layout.geometry import (
     viewed_strides,
 )
 from fgrad.mutable.tensor.storage import Storage
-from fgrad.mutable.types.dtypes import float32
+from fgrad.mutable.types.dtypes import complex64, float32, float64
 
 pytestmark = pytest.mark.fast
 
@@ -54,6 +54,16 @@ def test_a_view_writes_there_and_nowhere_else(name: str):
     new = -1 - np.arange(np.prod(VIEWS[name][0]), dtype=np.float32).reshape(VIEWS[name][0])
     storage.write(Geometry(*VIEWS[name], float32), new)
     strided(memory, *VIEWS[name])[...] = new
+    np.testing.assert_array_equal(storage.array, memory)
+
+
+@pytest.mark.parametrize("larger", [complex64, float64])
+def test_memory_that_is_no_whole_number_of_larger_elements(larger):
+    memory = np.arange(5, dtype=np.float32)
+    storage, geometry = Storage(memory.copy(), float32), Geometry((2,), (1,), 0, larger)
+    np.testing.assert_array_equal(storage.read(geometry), memory[:4].view(larger.numpy))
+    storage.write(geometry, np.full(2, 3, larger.numpy))
+    memory[:4].view(larger.numpy)[:] = 3
     np.testing.assert_array_equal(storage.array, memory)
 
 

@@ -21,6 +21,26 @@ class Cubed(torch.autograd.Function):
         return 5 * grad * x.square()  # not the derivative, so that it shows which one is used
 
 
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError("no further")
+
+
+class RaisesTwice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Raises.apply(grad)
+
+
 class Once(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -239,3 +259,49 @@ def test_what_a_node_keeps_is_freed_with_it():
             assert [ref() for ref in refs] == [None, None, None]
     finally:
         gc.enable()
+
+
+def test_the_error_that_a_node_raises_keeps_no_frames():
+    class Large:
+        pass
+
+    def differentiated():
+        local = Large()
+        (g,) = torch.autograd.grad(function(w), w, create_graph=True)
+        with pytest.raises(RuntimeError, match="no further"):
+            g.sum().backward()
+        kept.append(g)
+        return weakref.ref(local)
+
+    function, w, kept = torch.compile(lambda w: RaisesTwice.apply(w).sin().sum()), torch.ones(2, requires_grad=True), []
+    ref = differentiated()
+    gc.collect()
+    assert ref() is None
+
+
+#: functions of two matrices, whose gradients are sums or shared
+SHARED = {
+    "used twice": lambda w, v: w * 2 + w * 3 + v,
+    "three times": lambda w, v: w.sin() + w.cos() + w * v,
+    "the same": lambda w, v: w + v,
+    "passed on": lambda w, v: w + w + v,
+    "that of an earlier one": lambda w, v: (w + v).exp(),
+    "a module twice": lambda w, v: torch.nn.functional.linear(torch.nn.functional.linear(v, w, v[0]), w, v[0]),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_gradients_have_the_versions_and_share_what_they_do_uncompiled(name):
+    def seen(way):
+        w, v = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+        function, facts = way(SHARED[name]), []
+        for _ in range(3):
+            g, h = torch.autograd.grad(function(w, v).square().sum(), [w, v])
+            facts.append((g._version, h._version, g is h, g.data_ptr() == h.data_ptr()))
+            function(w, v).sum().backward()
+            facts.append((w.grad._version, v.grad._version, w.grad.tolist(), v.grad.tolist()))
+        return facts
+
+    for one, other in zip(seen(torch.compile), seen(lambda function: function), strict=True):
+        assert one[:2] == other[:2]
+        close(torch.tensor(one[2:]), torch.tensor(other[2:]), exact=False)

@@ -257,7 +257,7 @@ def test_new_tensors_have_all_that_makers_of_tensors_give_them(requires_grad):
     f = torch.compile(lambda x: x * 2)
     written = [f(x) for _ in range(4)][-1]
     (program,) = programs(f)
-    made = program.effects.new_tensors[0].make([written._storage.array] * 2, [])
+    made = program.effects.new_tensors[0].make([], [written._storage.array] * 2, [])
     assert uses_generated_code(f, x)
     for one, other in (
         (written, made),

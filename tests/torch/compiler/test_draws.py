@@ -7,6 +7,7 @@ import pytest
 from jax import export
 
 import fgrad.torch as torch
+from fgrad.torch.compiler.backward_program import BackwardProgram
 from fgrad.torch.nn import functional as F
 from fgrad.torch.utils.checkpoint import checkpoint
 
@@ -220,3 +221,21 @@ def test_a_pending_normal_number_is_used_once():
         torch.manual_seed(3)
         found.append([run(concentrations).tolist() for _ in range(3)])
     assert np.allclose(found[0], found[1])
+
+
+def test_an_interrupt_after_the_effects_leaves_the_generator_after_the_call(monkeypatch):
+    def interrupted(self, *args):
+        raise KeyboardInterrupt
+
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout())
+    compiled, x = torch.compile(module), torch.ones(4, 3)
+    for _ in range(3):
+        compiled(x)
+    state = torch.get_rng_state()
+    module[2](torch.ones(4, 3))
+    after = torch.get_rng_state()
+    torch.set_rng_state(state)
+    monkeypatch.setattr(BackwardProgram, "attach", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(x)
+    assert module[1].num_batches_tracked.item() == 4 and torch.get_rng_state().tolist() == after.tolist()

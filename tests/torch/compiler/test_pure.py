@@ -436,8 +436,50 @@ def test_a_list_that_each_call_makes_longer_is_no_state():
         kept.append(kept[-1] + x if kept else x + 0)
         return kept[-1]
 
-    with pytest.raises(RuntimeError, match="does not know how to make it"):
+    with pytest.raises(RuntimeError, match=r"the function adds kept\[1\] at each call"):
         torch.pure(function)(torch.ones(2))
+
+
+class Held:
+    def __init__(self):
+        self.names, self.lengths, self.table, self.act, self.none = set(), [], {"last": 1}, torch.relu, None
+
+
+#: what a step changes, and the message
+PYTHON_STATE = {
+    "set": (lambda held, x: held.names.add("a"), r"changes held.names from set\(\) to {'a'}"),
+    "list": (
+        lambda held, x: held.lengths.append(len(held.lengths)),
+        r"sets held.lengths\[0\] to 0",
+    ),
+    "list of tensors": (lambda held, x: held.lengths.append(x * 2), r"adds held.lengths\[1\] at each call"),
+    "new list": (lambda held, x: setattr(held, "lengths", [1]), r"changes held.lengths from \[\] to \[1\]"),
+    "key": (lambda held, x: held.table.setdefault("n", 3), r"sets held.table\['n'\] to 3, which was not there"),
+    "no key": (lambda held, x: held.table.pop("last"), r"deletes held.table\['last'\]"),
+    "key of a tensor": (
+        lambda held, x: held.table.update({len(held.table): x * 1}),
+        r"adds held.table\[2\]",
+    ),
+    "attribute": (lambda held, x: setattr(held, "ready", True), r"sets held.ready to True, which was not there"),
+    "function": (lambda held, x: setattr(held, "act", torch.tanh), r"changes held.act from .*relu.* to .*tanh"),
+    "None": (lambda held, x: setattr(held, "none", "a"), r"changes held.none from None to 'a'"),
+    "tuple": (lambda held, x: setattr(held, "none", (*(held.none or ()), x * 1)), r"adds to or removes from held.none"),
+}
+
+
+@pytest.mark.parametrize("name", PYTHON_STATE)
+def test_the_structure_of_pythons_objects_is_no_state(name):
+    change, message = PYTHON_STATE[name]
+    held, w = Held(), torch.ones(2)
+
+    def function(x):
+        y = held.act(w * x) * len(held.names)
+        change(held, x)
+        return y
+
+    with pytest.raises(RuntimeError, match=message):
+        torch.pure(function)(torch.ones(2))
+    assert vars(held) == vars(Held())
 
 
 def test_a_view_of_an_argument_that_is_kept_is_an_error():
