@@ -433,3 +433,9 @@ kaiming_uniform: Callable[..., Tensor] = _deprecated(kaiming_uniform_)
 kaiming_normal: Callable[..., Tensor] = _deprecated(kaiming_normal_)
 orthogonal: Callable[..., Tensor] = _deprecated(orthogonal_)
 sparse: Callable[..., Tensor] = _deprecated(sparse_)
+
+# --------------------------------------------------------------------------------------------------------------------
+# the names by which libraries import what PyTorch's functions call
+
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_

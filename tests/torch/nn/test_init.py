@@ -38,6 +38,11 @@ init.sparse_(torch.empty(3, 3), 0.5, std=2.0)
 init.normal_(torch.empty(20), generator=torch.Generator().manual_seed(3))
 init.xavier_uniform_(torch.empty(3, 4), generator=torch.Generator().manual_seed(3))
 init.trunc_normal_(torch.empty(20), generator=torch.Generator().manual_seed(3))
+init._no_grad_uniform_(torch.empty(3, 4), -2.0, 5.0)
+init._no_grad_normal_(torch.empty(3, 7), 1.0, 3.0)
+init._no_grad_trunc_normal_(torch.empty(50), 0.5, 2.0, -1.0, 1.0)
+init._no_grad_fill_(torch.empty(3), 2.5)
+init._no_grad_zero_(torch.empty(3))
 """.strip().split("\n")
 
 
