@@ -78,6 +78,8 @@ def _positions(base: Geometry, view: Geometry) -> np.ndarray:
         )
     of_base = element_positions(base.sizes, base.strides, base.offset).reshape(-1)
     order = np.argsort(of_base, kind="stable")
+    if not len(order):
+        return np.zeros(view.sizes, np.int64)
     positions = element_positions(view.sizes, view.strides, view.offset)
     indices = order[np.minimum(np.searchsorted(of_base, positions, sorter=order), len(order) - 1)]
     return np.where(of_base[indices] == positions, indices, len(order))
@@ -87,6 +89,8 @@ def _as_strided(array: Any, storage_offset: Any, base: Geometry, view: Geometry,
     if through is not None:
         return through.get(array, _where(through, _start(base, storage_offset)))
     positions, flat = _positions(base, view), lax.reshape(array, (math.prod(base.sizes),))
+    if not flat.size:
+        return lax.full(view.sizes, 0, array.dtype)
 
     def read(flat: Any) -> Any:
         return jnp.take(flat, positions, axis=0, mode="fill", fill_value=0)
@@ -117,6 +121,8 @@ def _as_strided_scatter(
 ) -> Any:
     if through is None:
         flat = lax.reshape(array, (math.prod(base.sizes),))
+        if not flat.size:
+            return array
         flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)), mode="drop")
         return lax.reshape(flat, base.sizes)
     return through.put(array, _where(through, _start(base, storage_offset)), part)

@@ -335,7 +335,9 @@ def _without_history(result: Tensor, tensor: Tensor, how: str) -> Tensor:
 
 @method
 def detach_(self: Tensor) -> Tensor:
-    """Cut this tensor from the graph that made it, and make it a leaf."""
+    """Cut this tensor from the graph that made it, and make it a leaf; in inference mode it stays as it is."""
+    if modes.inference:
+        return self
     check_captured(self, "detach")
     # an example that vmap maps is a view, of its batch
     if self._view is not None or (_mapping() and _mapped(self)):

@@ -46,3 +46,19 @@ def test_group_norm_is_of_memory_in_order(permutation: Any):
         return first_part(str(raised.value))
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_view_beside_an_empty_part(outside: bool):
+    def run(torch: Any) -> list[Any]:
+        x = torch.arange(6.0, requires_grad=True)
+        base = x * 1 if outside else x
+        part = base[3:3]
+        view = part.as_strided((2, 2), (1, 1), 1)
+        copy = torch.as_strided_copy(part, (2,), (1,), 1)
+        (grad,) = torch.autograd.grad(view.sum() + copy.sum(), x)
+        if outside:
+            view.mul_(2)
+        return [view.tolist(), copy.tolist(), grad.tolist(), base.tolist()]
+
+    assert run(ours) == run(theirs)

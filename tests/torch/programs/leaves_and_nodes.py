@@ -166,6 +166,11 @@ print(torch.is_inference(made), asked.view(2, 1).requires_grad)
 show("t_", lambda: made.t_())
 show("resize_", lambda: made.resize_(3))
 show("set_", lambda: made.set_(torch.ones(2)))
+with torch.inference_mode():
+    history = torch.ones(2, requires_grad=True) * 2
+outside = torch.ones(3, requires_grad=True) * 2
+with torch.inference_mode():
+    print([(x.detach_().requires_grad, x.grad_fn is None) for x in (outside, outside[:2], history)])
 torch.autograd.graph.increment_version(made)
 print(torch.autograd.is_multithreading_enabled())
 

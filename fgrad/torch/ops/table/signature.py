@@ -392,7 +392,7 @@ class Signature:
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
                     return checked_ints(value, self.name, self.names[i], i + self.first)
-                if kind is Ints or not _is_element(value, True) or isinstance(value, np.ndarray):
+                if not _is_element(value, True) or kind is Ints or isinstance(value, np.ndarray):
                     raise self.refusal(i, "tuple of ints", value, count)
                 if isinstance(value, Tensor):
                     return int(value)  # type: ignore[call-overload]
