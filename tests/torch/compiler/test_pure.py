@@ -4,6 +4,7 @@ import subprocess
 import sys
 from array import array
 from collections import deque
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -464,6 +465,7 @@ PYTHON_STATE = {
     "function": (lambda held, x: setattr(held, "act", torch.tanh), r"changes held.act from .*relu.* to .*tanh"),
     "None": (lambda held, x: setattr(held, "none", "a"), r"changes held.none from None to 'a'"),
     "tuple": (lambda held, x: setattr(held, "none", (*(held.none or ()), x * 1)), r"adds to or removes from held.none"),
+    "object": (lambda held, x: setattr(held, "none", Fraction(held.none or 0) + 1), "puts another object at held.none"),
 }
 
 
@@ -480,6 +482,17 @@ def test_the_structure_of_pythons_objects_is_no_state(name):
     with pytest.raises(RuntimeError, match=message):
         torch.pure(function)(torch.ones(2))
     assert vars(held) == vars(Held())
+
+
+def test_an_object_that_the_first_call_makes_may_stay():
+    held = Held()
+
+    def function(x):
+        held.none = held.none or Fraction(1, 2)
+        return x * float(held.none)
+
+    pure, state = torch.pure(function)(torch.ones(2))
+    assert pure(state, np.ones(2, "float32"))[1].tolist() == [0.5, 0.5]
 
 
 def test_a_view_of_an_argument_that_is_kept_is_an_error():
