@@ -26,7 +26,7 @@ class Generations:
     __slots__ = ("_operations", "_operands")
 
     def __init__(self) -> None:
-        #: the operations that have plans in it, or had some in the one before
+        #: all operations that have had plans
         self._operations: set[Ages] = set()
         self._operands: int = 0
 

@@ -1,4 +1,8 @@
-"""View operations: what each does to a geometry, and what it does to values."""
+"""View operations: what each does to a geometry, and what it does to values.
+
+Longer than most files: views that select and views that reshape are used together, and apart they would be one more
+file to read at each import.
+"""
 
 import math
 import operator
