@@ -121,8 +121,6 @@ def _as_strided_scatter(
 ) -> Any:
     if through is None:
         flat = lax.reshape(array, (math.prod(base.sizes),))
-        if not flat.size:
-            return array
         flat = flat.at[_positions(base, view).reshape(-1)].set(lax.reshape(part, (math.prod(view.sizes),)), mode="drop")
         return lax.reshape(flat, base.sizes)
     return through.put(array, _where(through, _start(base, storage_offset)), part)
