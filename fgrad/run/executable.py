@@ -41,7 +41,7 @@ from fgrad.jaxcore import (
 )
 from fgrad.run.background import Compilation, Compile, begun, when_called
 from fgrad.run.cache import Cache, clear_all
-from fgrad.run.grouped_convolutions import lowered
+from fgrad.run.cpu_convolutions import lowered
 from fgrad.run.interpreter import as_arrays, in_memory, interpret
 from fgrad.run.numpy_program import NumpyProgram, numpy_program
 from fgrad.run.policy import Follower, Pace, PaceOf, Policy, active, calls, follow

@@ -1,4 +1,4 @@
-"""Convolutions in groups as a CPU's programs have them: XLA's own numbers, and one operation in the graph."""
+"""Convolutions as a CPU's programs have them: XLA's own numbers, and one operation in the graph."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jax import lax
 
 import fgrad
 from fgrad.graph.graph import evaluate
-from fgrad.run.grouped_convolutions import lowered
+from fgrad.run.cpu_convolutions import lowered
 from tests.run.test_convolution import drawn, image
 from tests.run.test_kernels import graph_of
 
@@ -73,6 +73,49 @@ def test_one_channel(strides):
     lowering, text, got = staged(lambda x, w: lax.conv(x, w, strides, "SAME"), (x, w))
     assert lowering is not None and "convolution" not in text
     np.testing.assert_array_equal(got, lax.conv(x, w, strides, "SAME"))
+
+
+#: the sizes (n, c, o, image, kernel) and parameters of convolutions whose kernel is larger than all that they read, and
+#: of some with few results, each of many elements
+ONE_GROUP = {
+    "kernel larger than the image": ((2, 12, 8, 2, 3), {"padding": "SAME"}),
+    "as many taps as results": ((1, 40, 30, 3, 3), {"padding": "SAME"}),
+    "strides and dilations": (
+        (1, 30, 40, 7, 3),
+        {"window_strides": (2, 1), "rhs_dilation": (1, 2), "padding": "VALID"},
+    ),
+    "spread image": ((1, 64, 64, 3, 3), {"lhs_dilation": (2, 1), "padding": [(1, 2), (0, 1)]}),
+    "one result": ((3, 5, 20, 4, 4), {}),
+    "rows of taps": ((17, 2, 18, 9, 7), {}),
+    "rows of spread taps": ((17, 3, 16, 10, 4), {"rhs_dilation": (2, 2), "window_strides": (1, 2)}),
+}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", ONE_GROUP)
+def test_one_group(name, layout):
+    (n, c, o, size, k), params = ONE_GROUP[name]
+    x, w = image(n, c, size, size), image(o, c, k, k)
+    specs = (layout, "OIHW" if layout == "NCHW" else "HWIO", layout)
+    if layout == "NHWC":
+        x, w = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)
+    params = {"window_strides": (1, 1), "padding": "VALID", "dimension_numbers": specs, **params}
+
+    def convolved(x, w):
+        return lax.conv_general_dilated(x, w, **params)
+
+    lowering, text, got = staged(convolved, (x, w))
+    assert lowering is not None and "convolution" not in text
+    np.testing.assert_array_equal(got, convolved(x, w))
+    slopes = jax.jit(fgrad.grad(lambda x, w: (convolved(x, w) ** 2).sum(), (0, 1)))(x, w)
+    for a, b in zip(slopes, jax.grad(lambda x, w: (convolved(x, w) ** 2).sum(), (0, 1))(x, w), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_derivative_of_a_kernel_is_a_loop_of_products():
+    x, w = image(2, 16, 6, 6), image(16, 16, 3, 3)
+    text = jax.jit(fgrad.grad(lambda w: (lax.conv(x, w, (1, 1), "SAME") ** 2).sum())).lower(w).as_text()
+    assert text.count("stablehlo.convolution") == 1 and "stablehlo.while" in text
 
 
 def test_what_is_compiled_is_differentiated_and_mapped_as_any_other():
