@@ -165,13 +165,13 @@ def _expansion(geometry: _Geometry, x_shape: Sequence[int], w_shape: Sequence[in
     """How a convolution of ``x[n, c, ...]`` with ``w[o, c, ...]`` is expanded; None where XLA's form is better."""
     n, c = x_shape[:2]
     x_size, w_size = math.prod(x_shape), math.prod(w_shape)
-    depthwise = w_shape[1] == 1
+    places = math.prod(geometry.positions)
+    one_channel = w_shape[1] == 1
     if geometry.groups > 1:
-        needs_memory = not (geometry.by_taps and depthwise)
-        return None if needs_memory and math.prod(geometry.positions) * x_size > MEMORY else _in_groups
-    if geometry.by_taps and depthwise:
-        is_small = w_size <= ONE_CHANNEL and math.prod(geometry.taps) * x_size <= MEMORY
-        return _in_groups if is_small else None
+        needs_memory = not (geometry.by_taps and one_channel)
+        return None if needs_memory and places * x_size > MEMORY else _in_groups
+    if geometry.by_taps and one_channel and w_size <= ONE_CHANNEL:
+        return _in_groups if places * x_size <= MEMORY else None
     if n * c * math.prod(geometry.taps) * math.prod(geometry.counts) <= w_size:
         return _in_columns
     return _in_loop if not geometry.by_taps and min(n, geometry.outputs) >= FEATURES else None
