@@ -81,6 +81,7 @@ SHARES = {
     "rules/test_reductions.py::test_any_computation": 3,
     "rules/test_rules.py::test_low_precision": 8,
     "rules/test_rules.py::test_rule": 16,
+    "run/test_cpu_convolutions.py::test_one_group": 2,
     "run/test_convolution.py::test_any_parameters": 4,
     "run/test_convolution.py::test_reductions_of_windows": 8,
     "run/test_kernels.py::test_arithmetic_of_special_values": 2,
