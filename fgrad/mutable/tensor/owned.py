@@ -3,8 +3,8 @@
 NOTE [Owned tensors]
 A step with 200 parameters replaces 400 arrays, bumps as many versions and makes 200 gradients, most of which are never
 read before the next call replaces them.  So what a program writes can belong to an ``Owner``: it holds the arrays
-of the last call and the number of calls in one pair, which the next call replaces.  The old arrays are donated to that
-call (NOTE [Donated arrays]), so a reader waits while it runs.
+of the last call and the number of calls in one pair, which the next call replaces.  The old arrays and gradients are
+donated to that call (NOTE [Donated arrays]), so a reader waits while it runs.
 
 - An owned storage has another class, and holds its array's index among the owner's in place of the array.  An owned
   counter likewise reads its value from the owner.
@@ -42,7 +42,13 @@ class Execution(Protocol):
 
     def unshared(self, arrays: Sequence[Any]) -> Sequence[Any]: ...
     def run_into(
-        self, latest: Any, calls: int, written: Sequence[Any], others: Sequence[Any], stores: Sequence[Any]
+        self,
+        latest: Any,
+        calls: int,
+        written: Sequence[Any],
+        replaced: Sequence[Any],
+        others: Sequence[Any],
+        stores: Sequence[Any],
     ) -> None: ...
     def is_usual(self, outs: Sequence[Any]) -> bool: ...
 
@@ -223,12 +229,12 @@ class Owner:
     ) -> Any:
         before = self.latest[0]
         outs, calls = before
-        arrays, usual = outs[0], True
+        (arrays, gradients), usual = outs, True
         try:
             self.busy = True
             if self.lent:
                 arrays = run.unshared(arrays)
-            run.run_into(self.latest, calls + 1, arrays, others, stores)
+            run.run_into(self.latest, calls + 1, arrays, gradients, others, stores)
         finally:
             self.busy = False
             if self.latest[0] is not before:
@@ -300,7 +306,7 @@ class Owner:
         outs, calls = self.latest[0]
         arrays, gradients = outs[:2]
         if self.busy:  # as in ``array``
-            arrays = tuple(map(_copied, arrays))
+            arrays, gradients = tuple(map(_copied, arrays)), tuple(map(_copied, gradients))
         for storage in self.storages:
             _leave(storage, self, arrays)
         for counter in self.counters:

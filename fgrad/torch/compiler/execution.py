@@ -2,7 +2,8 @@
 
 NOTE [Donated arrays]
 A step overwrites its parameters and its optimiser's state.  The old arrays are donated to the program, which reuses
-their memory for the new ones.  A donated array is deleted as soon as the program runs, so two things must not happen:
+their memory for the new ones; so are the gradients of the last call, which each call makes anew and nobody has read.  A
+donated array is deleted as soon as the program runs, so two things must not happen:
 
 - Something else holds it: a cloned tensor, a saved value, the user.  So the references to each array are counted
   (``unshared``), and one with other holders is copied first.  NumPy and DLPack views hold the memory, and XLA itself
@@ -13,8 +14,8 @@ their memory for the new ones.  A donated array is deleted as soon as the progra
   a thread of its own, which is waited for: signals are handled in the main thread only.
 
 A call that does not read all values from its own last outputs holds views of all arrays while it runs, so that none is
-deleted: XLA copies them.  If that happens repeatedly, because gradients are read after each step, the program is
-compiled again, without donation.
+deleted: XLA copies them.  Its gradients get new memory.  If that happens repeatedly, because gradients are read after
+each step, the program is compiled again, without donation.
 
 NOTE [Out of memory]
 When XLA runs out of memory the donated arrays are already deleted, and the results are errors.  But the memory that a
@@ -75,7 +76,7 @@ class Execution:
         others = iter(range(count, count + len(graph.in_types)))
         order = [inputs[i] if i in inputs else next(others) for i in range(len(graph.in_types))]
 
-        def run(written: Sequence[Any], others: Sequence[Any]) -> Any:
+        def run(written: Sequence[Any], replaced: Sequence[Any], others: Sequence[Any]) -> Any:
             values = (*written, *others)
             outs = evaluate(graph, [values[i] for i in order])
             if expected is not None:
@@ -85,7 +86,7 @@ class Execution:
         self._keeping: _Compiled = _Compiled(jit(run), graph.wide, placement)
         self._donating: _Compiled = self._keeping
         if written:
-            self._donating = _Compiled(jit(run, donate_argnums=(0,), keep_unused=True), graph.wide, placement)
+            self._donating = _Compiled(jit(run, donate_argnums=(0, 1), keep_unused=True), graph.wide, placement)
         self._accelerator: Any = placement.accelerator
         #: the indices of the other inputs, and of all outputs, that are on the CPU beside an accelerator
         self._inputs_on_cpu: Sequence[int] = [order[i] - count for i in placement.inputs if order[i] >= count]
@@ -96,6 +97,12 @@ class Execution:
         self._flat: Sequence[int] = [indices[i] for i in range(len(graph.outputs))]
         #: the indices of the other outputs in their group
         self.rest: dict[int, int] = {output: i for i, output in enumerate(rest)}
+        #: the types of the gradients whose memory is reused; where the old values may stay, so may the old gradients
+        self._replaced: Sequence[jax.ShapeDtypeStruct] = (
+            tuple([jax.ShapeDtypeStruct(t.shape, t.dtype) for t in (graph.out_types[i] for i in gradients)])
+            if written and expected is None
+            else ()
+        )
         #: the index of the expected output in its group
         self._expected: int | None = None if expected is None else self.rest[expected]
 
@@ -107,8 +114,8 @@ class Execution:
         """
         if not self._patience:
             others = self._moved(others)
-            self._keeping.check(written, others)
-            return self.flat(self._keeping.call(self._keeping.function, written, others))
+            self._keeping.check(written, (), others)
+            return self.flat(self._keeping.call(self._keeping.function, written, (), others))
         self._patience -= 1
         outs: deque[Any] = deque(maxlen=1)
         if self._accelerator is None:
@@ -116,7 +123,7 @@ class Execution:
             views = [np.asarray(x) for x in written]
         else:  # no view keeps an accelerator's memory
             written = views = self._donating.call(_copies, written)
-        self.run_into(outs, 0, written, others)
+        self.run_into(outs, 0, written, (), others)
         del views
         return self.flat(outs[0][0])
 
@@ -152,23 +159,36 @@ class Execution:
         return self._donating.call(_unshared, arrays, counts, _TUPLE_REFERENCES + holders)
 
     def run_into(
-        self, latest: deque[Any], calls: int, written: Sequence[Any], others: Sequence[Any], stores: Sequence[Any] = ()
+        self,
+        latest: deque[Any],
+        calls: int,
+        written: Sequence[Any],
+        replaced: Sequence[Any],
+        others: Sequence[Any],
+        stores: Sequence[Any] = (),
     ) -> None:
         """Run, and append the outputs, with a number, to ``latest``; if a signal interrupts, neither happens.
 
         Nor do the stores, iterators of one element that set something without a Python function.
 
         The outputs are the new values of the written arrays, the gradients, and the others.  The written arrays are
-        deleted, except those with views.
+        deleted, except those with views, and so are the replaced ones, which are gradients of the last call; there may
+        be none.
 
         Raises:
           RuntimeError: it needs more memory than there is; nothing has changed.
         """
-        views = [np.asarray(x) for x in written] if checks_each_primitive() else ()  # JAX runs it again then
         program, others = self._donating, self._moved(others)
+        if len(replaced) == len(self._replaced):
+            seen = program.check(written, replaced, others)
+        else:
+            seen = program.check(written, self._replaced, others, sum(map(_bytes, self._replaced)))
+            replaced = program.call(_blank, self._replaced)
+        # JAX runs it again then
+        views = [np.asarray(x) for x in (*written, *replaced)] if checks_each_primitive() else ()
         number = compress((calls,), zip(*stores, strict=False)) if stores else (calls,)
-        runs = zip(starmap(program.function, ((written, others),)), number, strict=False)
-        if program.check(written, others):
+        runs = zip(starmap(program.function, ((written, replaced, others),)), number, strict=False)
+        if seen:
             program.call(latest.extend, runs)
         else:
             _uninterrupted(lambda: program.call(latest.extend, runs))
@@ -192,24 +212,26 @@ class _Compiled:
         #: bytes, by JAX's settings and the classes of the arguments
         self._needs: dict[Any, int] = {}
 
-    def check(self, written: Sequence[Any], others: Sequence[Any]) -> bool:
+    def check(self, written: Sequence[Any], replaced: Sequence[Any], others: Sequence[Any], blank: int = 0) -> bool:
         """Check that there is enough memory; returns whether that was done before for such arguments and settings.
+
+        So many bytes are allocated for arguments, too.
 
         Raises:
           RuntimeError: there is not, even after earlier calls have ended (NOTE [Out of memory]).
         """
         key = _settings(), *map(type, others)
         cached = self._needs.get(key)
-        need = self.call(restoring_trace, self._need, written, others) if cached is None else cached
-        if need > _SMALL and need > room(self._accelerator):
+        need = self.call(restoring_trace, self._need, written, replaced, others) if cached is None else cached
+        if need + blank > _SMALL and need + blank > room(self._accelerator):
             jax.block_until_ready(written)
-            check_room(need, room(self._accelerator))
+            check_room(need + blank, room(self._accelerator))
         self._needs[key] = need
         return cached is not None
 
-    def _need(self, written: Sequence[Any], others: Sequence[Any]) -> int:
+    def _need(self, written: Sequence[Any], replaced: Sequence[Any], others: Sequence[Any]) -> int:
         """How many bytes it allocates when it runs; this compiles it, and JAX caches the program."""
-        sizes = self.function.lower(written, others).compile().memory_analysis()
+        sizes = self.function.lower(written, replaced, others).compile().memory_analysis()
         if sizes is None:  # unknown for this back end
             return 0
         return sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
@@ -239,6 +261,15 @@ def _unshared(arrays: Sequence[Any], counts: Sequence[int], most: int) -> Sequen
 
 def _copies(arrays: Sequence[Any]) -> Sequence[Any]:
     return tuple(map(_copy, arrays))
+
+
+def _bytes(type: Any) -> int:
+    return type.size * type.dtype.itemsize
+
+
+def _blank(types: Sequence[Any]) -> Sequence[Any]:
+    """Arrays on JAX's default device that hold any numbers."""
+    return tuple([copied(np.empty(each.shape, each.dtype)) for each in types])
 
 
 def _copy(array: Any) -> Any:

@@ -567,3 +567,35 @@ def test_stores_are_all_made_or_none_where_another_program_owns_a_storage(monkey
     assert (mine.tolist(), mine._version, both.tolist(), both._version) == ([3, 3], 3, [8, 8], 8)
     step()
     assert (mine.tolist(), mine._version, both.tolist(), both._version) == ([4, 4], 4, [9, 9], 9)
+
+
+def test_gradients_that_nobody_reads_are_made_in_the_memory_of_the_last():
+    found, other = begun()
+    (program,) = [x for x in programs(found.step) if x.steady is not None and x.steady.owner is not None]
+    last = program.steady.owner.latest[0][0][1]
+    for each in (found, other):
+        each.step(torch.tensor(X))
+    assert len(last) == 2 and all(array.is_deleted() for array in last)
+    kept = found.w.grad, found.b.grad
+    for each in (found, other):
+        for _ in range(3):
+            each.step(torch.tensor(X))
+    assert is_steady(found.step)
+    read = [x.tolist() for x in kept]
+    found.same_as(other)
+    assert read != [x.grad.tolist() for x in (found.w, found.b)]
+
+
+def test_a_handler_of_a_signal_keeps_the_gradients_of_the_last_call(monkeypatch):
+    found, other = begun()
+    (program,) = [x for x in programs(found.step) if x.steady is not None and x.steady.owner is not None]
+    run_into, kept = type(program.execution).run_into, []
+
+    def computed(self, *args):
+        kept.append(found.w.grad)
+        run_into(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(program.execution), "run_into", computed)
+        found.step(torch.tensor(X))
+    close(kept[0].tolist(), other.w.grad.tolist(), exact=False)
