@@ -43,8 +43,8 @@ from fgrad.torch.ops.creation.making import (
 )
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
-from fgrad.torch.ops.table.signature import check_unexpected
-from fgrad.torch.ops.table.table import composite
+from fgrad.torch.ops.table.signature import check_unexpected, checked_int, is_index
+from fgrad.torch.ops.table.table import SymInt, composite
 from fgrad.torch.random import (
     integers,
     inversion,
@@ -236,18 +236,15 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     positional = list(bounds)
     if "size" not in factory and positional:
         factory["size"] = positional.pop()
-    low, high = factory.pop("low", 0), factory.pop("high", None)
+    low, high = factory.pop("low", None), factory.pop("high", None)
     if high is None and positional:
         high = positional.pop()
     if positional:
         low = positional.pop()
     size = factory.get("size")
-    if (
-        positional
-        or high is None
-        or any(isinstance(x, float) for x in (low, high))
-        or not isinstance(size, tuple | list)
-    ):
+    if low is None and high is not None and not positional and isinstance(size, tuple | list):
+        low, high = 0, checked_int(high, "randint", "high", 1)
+    if positional or not (is_index(low, True) and is_index(high, True)) or not isinstance(size, tuple | list):
         if len(bounds) == 2 and isinstance(size, int):
             raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type_name(size)}")
         signatures = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
@@ -257,7 +254,7 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
 
 @composite(method=False, dispatch=UNLISTED)
 def randperm(
-    n: Any,
+    n: SymInt,
     *,
     generator: Any = None,
     out: Any = None,
@@ -272,12 +269,12 @@ def randperm(
     Source: `torch.randperm <https://docs.pytorch.org/docs/stable/generated/torch.randperm.html>`_.
     """
     element_type = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
-    check_storage((max(int(n), 0),), element_type.itemsize)
+    check_storage((max(n, 0),), element_type.itemsize)
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:
-        permutations = [integers.randperm(int(n), element_type.numpy, source) for _ in range(math.prod(batch))]
-        return np.concatenate([np.empty(0, element_type.numpy), *permutations]).reshape(*batch, int(n))
+        permutations = [integers.randperm(n, element_type.numpy, source) for _ in range(math.prod(batch))]
+        return np.concatenate([np.empty(0, element_type.numpy), *permutations]).reshape(*batch, n)
 
     value = drawn(draw)
     permutation = placed(new_tensor(value, tensor_type(element_type, tuple(value.shape))), device)
@@ -456,6 +453,11 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return _write(self, _GEOMETRIC, (float(p),), generator)
 
 
+_RANDOM_SIGNATURES = tuple(
+    [f"{bounds}*, torch.Generator generator = None" for bounds in ("", "int from, int to, ", "int to, ")]
+)
+
+
 @composite(function=False)
 def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, **named: Any) -> Tensor:
     """Write uniform integers: ``random_()`` over the range of the type, ``random_(to)``, ``random_(from, to)``.
@@ -466,6 +468,8 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, *
     check_unexpected("random_", {key: value for key, value in named.items() if key != "from"})
     if not limits:
         return _write(self, _RANDOM, (), generator)
+    if not all(is_index(limit, False) or (limit is None and i) for i, limit in enumerate(limits)):
+        raise TypeError(no_match("random_", types_of(limits), _RANDOM_SIGNATURES))
     low, high = (0, limits[0]) if len(limits) == 1 and "from" not in named else (limits + [None])[:2]
     distribution = _RANDOM_BELOW if len(limits) == 1 else _RANDOM_BETWEEN
     return _write(self, distribution, (int(low), None if high is None else int(high)), generator)
