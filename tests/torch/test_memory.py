@@ -247,3 +247,16 @@ def test_asarray_shares_the_memory_unless_asked_to_copy(source, copy):
     torch.asarray(source, copy=copy).fill_(1.0)
     assert torch.asarray(source).tolist() == [0.0 if copy else 1.0] * 2
     torch.asarray(source).fill_(0.0)
+
+
+@pytest.mark.parametrize("make", ["tensor", "as_tensor", "Tensor"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", None])
+def test_a_tensor_of_a_storage_reads_its_bytes_and_shares_them(make: str, dtype: str | None):
+    def play(t: Any) -> Any:
+        x = t.tensor([1.0, 2.0, 3.0])
+        named = {} if make == "Tensor" or dtype is None else {"dtype": getattr(t, dtype)}
+        seen = getattr(t, make)(x.untyped_storage(), **named)
+        before = seen.tolist()
+        return before, str(seen.dtype).split(".")[-1], seen.fill_(1).tolist(), x.tolist()
+
+    assert play(torch) == play(pytest.importorskip("torch"))
