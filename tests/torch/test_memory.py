@@ -165,6 +165,8 @@ def test_lent_memory_keeps_its_size():
 H, B = 2**62, 2**50
 OVERFLOWS = {
     "resize_": (lambda: torch.ones(3).resize_(2**40, 2**40), "numel: integer multiplication overflow"),
+    "resize_strides": (lambda: torch.ones(4).resize_([0, 4, 2**61]), "Stride calculation overflowed"),
+    "empty_strides": (lambda: torch.empty([0, 4, 2**61]), "Stride calculation overflowed"),
     "resize_bytes": (lambda: torch.empty(0).resize_(H), "Storage size calculation overflowed with sizes="),
     "resize_room": (lambda: torch.empty(0).resize_(B), "tried to allocate 4503599627370496 bytes"),
     "empty": (lambda: torch.empty(H, 4), r"overflowed with sizes=\[4611686018427387904, 4\]"),

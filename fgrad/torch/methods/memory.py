@@ -23,7 +23,7 @@ from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.capacity import number_of_elements, storage_size
+from fgrad.mutable.values.capacity import check_strides, number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.copying import resize
@@ -244,6 +244,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None, **named: Any) 
     new_sizes = spread_ints(sizes, "resize_", "size", 1)
     check_sizes(new_sizes)
     number_of_elements(new_sizes)
+    check_strides(new_sizes)
     strides = contiguous_strides(new_sizes)
     if memory_format is not None:
         if memory_format.name == "preserve_format":
