@@ -236,7 +236,8 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     positional = list(bounds)
     if "size" not in factory and positional:
         factory["size"] = positional.pop()
-    low, high = factory.pop("low", None), factory.pop("high", None)
+    low: Any = factory.pop("low", None)
+    high: Any = factory.pop("high", None)
     if high is None and positional:
         high = positional.pop()
     if positional:
