@@ -236,21 +236,18 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     positional = list(bounds)
     if "size" not in factory and positional:
         factory["size"] = positional.pop()
-    low: Any = factory.pop("low", None)
-    high: Any = factory.pop("high", None)
-    if high is None and positional:
-        high = positional.pop()
-    if positional:
-        low = positional.pop()
+    lower, upper = ([factory.pop(name)] if name in factory else [] for name in ("low", "high"))
+    limits = [*lower, *positional, *upper]
     size = factory.get("size")
-    if low is None and high is not None and not positional and isinstance(size, tuple | list):
-        low, high = 0, checked_int(high, "randint", "high", 1)
-    if positional or not (is_index(low, True) and is_index(high, True)) or not isinstance(size, tuple | list):
+    is_sized = isinstance(size, tuple | list)
+    if len(limits) == 1 and not lower and is_sized:
+        limits = [0, checked_int(limits[0], "randint", "high", 1)]
+    if len(limits) != 2 or not all(is_index(limit, True) for limit in limits) or not is_sized:
         if len(bounds) == 2 and isinstance(size, int):
             raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type_name(size)}")
         signatures = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
         raise TypeError(no_match("randint", types_of(bounds), signatures))
-    return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
+    return new("randint", _RANDOM_BETWEEN, tuple(map(int, limits)), (), factory, dtypes.int64)
 
 
 @composite(method=False, dispatch=UNLISTED)
