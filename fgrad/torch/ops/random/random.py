@@ -451,9 +451,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return _write(self, _GEOMETRIC, (float(p),), generator)
 
 
-_RANDOM_SIGNATURES = tuple(
-    [f"{bounds}*, torch.Generator generator = None" for bounds in ("", "int from, int to, ", "int to, ")]
-)
+_ORDERS = [f"{limits}*, torch.Generator generator = None" for limits in ("", "int from, int to, ", "int to, ")]
 
 
 @composite(function=False)
@@ -467,7 +465,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, *
     if not limits:
         return _write(self, _RANDOM, (), generator)
     if not all(is_index(limit, False) or (limit is None and i) for i, limit in enumerate(limits)):
-        raise TypeError(no_match("random_", types_of(limits), _RANDOM_SIGNATURES))
+        raise TypeError(no_match("random_", types_of(limits), _ORDERS))
     low, high = (0, limits[0]) if len(limits) == 1 and "from" not in named else (limits + [None])[:2]
     distribution = _RANDOM_BELOW if len(limits) == 1 else _RANDOM_BETWEEN
     return _write(self, distribution, (int(low), None if high is None else int(high)), generator)
