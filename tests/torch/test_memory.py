@@ -165,6 +165,8 @@ def test_lent_memory_keeps_its_size():
 H, B = 2**62, 2**50
 OVERFLOWS = {
     "resize_": (lambda: torch.ones(3).resize_(2**40, 2**40), "numel: integer multiplication overflow"),
+    "resize_strides": (lambda: torch.ones(4).resize_([0, 4, 2**61]), "Stride calculation overflowed"),
+    "empty_strides": (lambda: torch.empty([0, 4, 2**61]), "Stride calculation overflowed"),
     "resize_bytes": (lambda: torch.empty(0).resize_(H), "Storage size calculation overflowed with sizes="),
     "resize_room": (lambda: torch.empty(0).resize_(B), "tried to allocate 4503599627370496 bytes"),
     "empty": (lambda: torch.empty(H, 4), r"overflowed with sizes=\[4611686018427387904, 4\]"),
@@ -247,3 +249,16 @@ def test_asarray_shares_the_memory_unless_asked_to_copy(source, copy):
     torch.asarray(source, copy=copy).fill_(1.0)
     assert torch.asarray(source).tolist() == [0.0 if copy else 1.0] * 2
     torch.asarray(source).fill_(0.0)
+
+
+@pytest.mark.parametrize("make", ["tensor", "as_tensor", "Tensor"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", None])
+def test_a_tensor_of_a_storage_reads_its_bytes_and_shares_them(make: str, dtype: str | None):
+    def play(t: Any) -> Any:
+        x = t.tensor([1.0, 2.0, 3.0])
+        named = {} if make == "Tensor" or dtype is None else {"dtype": getattr(t, dtype)}
+        seen = getattr(t, make)(x.untyped_storage(), **named)
+        before = seen.tolist()
+        return before, str(seen.dtype).split(".")[-1], seen.fill_(1).tolist(), x.tolist()
+
+    assert play(torch) == play(pytest.importorskip("torch"))

@@ -78,7 +78,7 @@ def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) 
     """The bytes of a storage for elements of these sizes and strides; row-major without ``strides``.
 
     Raises:
-      RuntimeError: the number has more than 64 bits.
+      RuntimeError: the number has more than 64 bits, or a stride has.
     """
     check_axes(sizes)
     if strides is not None and 0 in sizes:
@@ -92,6 +92,8 @@ def storage_size(sizes: Ints, strides: Ints | None, offset: int, itemsize: int) 
             size *= n
             if size > LARGEST:
                 break
+        if not size:
+            check_strides(sizes)
         size += offset * itemsize if size else 0
     if size > LARGEST:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={text}")
@@ -102,6 +104,12 @@ def check_axes(sizes: Ints) -> None:
     """Raise an error, PyTorch's for its reductions, for more axes than an array of NumPy's can have."""
     if len(sizes) > MOST_AXES:
         raise RuntimeError(f"only tensors with up to {MOST_AXES} dims are supported")
+
+
+def check_strides(sizes: Ints) -> None:
+    """Raise PyTorch's error if the strides of elements in row-major order have more than 64 bits."""
+    if max(contiguous_strides(sizes), default=0) > LARGEST:
+        raise RuntimeError("Stride calculation overflowed")
 
 
 def number_of_elements(sizes: Ints) -> int:

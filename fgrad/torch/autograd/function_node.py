@@ -36,6 +36,13 @@ from fgrad.torch.autograd.delayed_errors import once_differentiable as once_diff
 from fgrad.torch.autograd.function_rules import own_handle, rule_outputs
 from fgrad.torch.autograd.function_tangents import push
 
+#: what is raised if an output that is an input is saved in ``setup_context``
+SAVED_INPUT = (
+    "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+    "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup "
+    "ctx inside the forward function itself."
+)
+
 
 class FunctionCtx:
     """The methods of the context for ``forward`` and ``setup_context``."""
@@ -275,6 +282,11 @@ class _Call:
         """The inputs' tangents at each level of forward mode."""
         return [[tangent_of(x, level) for x in self.inputs] for level in range(modes.dual_level + 1)]
 
+    @property
+    def sets_up(self) -> bool:
+        """Whether the user's function has a ``setup_context``."""
+        return self.cls.setup_context is not Rules.setup_context
+
     def forward(self, kwargs: dict[str, Any], function: Any) -> Any:
         """The result of the user's forward, run without recording and without tangents."""
         edges: list[Edge | None] = [
@@ -283,11 +295,11 @@ class _Call:
         forward_grad, modes.forward_grad = modes.forward_grad, False
         try:
             with no_grad():
-                if self.cls.setup_context is Rules.setup_context:
-                    returned = self.cls.forward(self.ctx, *self.args, **kwargs)
-                else:
+                if self.sets_up:
                     returned = function(*self.args, **kwargs)
                     self.cls.setup_context(self.ctx, self.args, returned)
+                else:
+                    returned = self.cls.forward(self.ctx, *self.args, **kwargs)
         finally:
             modes.forward_grad = forward_grad
         self.ctx.next_edges = edges
@@ -366,6 +378,8 @@ class _Call:
         if any(out is x for x in self.ctx.dirty_tensors):
             return self._dirty_result(i, out, plain)
         if any(out is x for x in self.inputs):
+            if not plain and self.sets_up and any(out is x for x in self.ctx.to_save or ()):
+                raise RuntimeError(SAVED_INPUT)
             base = out
             if (plain or not self.recorded) and is_tracked(base):
                 return alias(base)

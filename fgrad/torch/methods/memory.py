@@ -23,7 +23,7 @@ from fgrad.mutable.types.devices import device as Device
 from fgrad.mutable.types.size import Size
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.batched import Batched
-from fgrad.mutable.values.capacity import number_of_elements, storage_size
+from fgrad.mutable.values.capacity import check_strides, number_of_elements, storage_size
 from fgrad.mutable.values.device_of_value import CPU, Absent, elsewhere, place_of, placed
 from fgrad.mutable.values.evaluation import concrete, constant
 from fgrad.mutable.write.copying import resize
@@ -31,7 +31,7 @@ from fgrad.mutable.write.inplace import check_captured, check_inference, check_i
 from fgrad.torch.methods.autograd import attribute, method
 from fgrad.torch.ops.creation.copying import channels_last
 from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, UNLISTED, Dispatch, as_method
-from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
+from fgrad.torch.ops.table.signature import check_unexpected, checked_int, spread_ints
 from fgrad.torch.ops.views.views import check_sizes, wrap_dim
 from fgrad.torch.shared_memory import share
 from fgrad.torch.storage import TypedStorage, UntypedStorage, former_class, warn_of_types
@@ -89,7 +89,7 @@ def dim(self: Tensor) -> int:
 def size(self: Tensor, dim: int | None = None) -> Any:
     """Its sizes, or the size of one axis."""
     sizes = self._type.shape
-    return Size(sizes) if dim is None else sizes[wrap_dim(dim, len(sizes), False)]
+    return Size(sizes) if dim is None else sizes[wrap_dim(checked_int(dim, "size", "dim", 1, False), len(sizes), False)]
 
 
 @method
@@ -110,7 +110,9 @@ def nelement(self: Tensor) -> int:
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """Its strides in elements, or the stride of one axis."""
     strides = self._geometry_of().strides
-    return strides if dim is None else strides[wrap_dim(dim, len(strides), False)]
+    return (
+        strides if dim is None else strides[wrap_dim(checked_int(dim, "stride", "dim", 1, False), len(strides), False)]
+    )
 
 
 @method
@@ -242,6 +244,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None, **named: Any) 
     new_sizes = spread_ints(sizes, "resize_", "size", 1)
     check_sizes(new_sizes)
     number_of_elements(new_sizes)
+    check_strides(new_sizes)
     strides = contiguous_strides(new_sizes)
     if memory_format is not None:
         if memory_format.name == "preserve_format":

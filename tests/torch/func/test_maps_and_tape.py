@@ -101,6 +101,13 @@ def running_statistics(t: Any, x: Any) -> Any:
     return result, mean, var, mean._version, result[1] is mean
 
 
+def mapped_weight(t: Any, x: Any) -> Any:
+    """The running statistics do not depend on the weight and the bias, which alone are mapped."""
+    mean, var, fixed = t.zeros(3), t.ones(3), t.arange(12.0).view(4, 3)
+    result = t.vmap(lambda w: t.nn.functional.batch_norm(fixed, mean, var, w, w, training=True))(x)
+    return result, mean, var
+
+
 def shared(t: Any, x: Any) -> Any:
     """What all examples share comes out as a view that repeats it."""
     w = t.arange(3.0)
@@ -147,6 +154,7 @@ CASES = [
     Case("drawn", lambda t, w: t.vmap(lambda a: w.normal_(), randomness="different")(t.ones(2)), (BATCH,)),
     Case("written tangents", written_tangents, (BATCH,)),
     Case("running statistics", running_statistics, (BATCH,)),
+    Case("running statistics, mapped weight", mapped_weight, (BATCH,)),
     *[Case(f"aliasing: {name}", lambda t, name=name: aliasing(t, name, False)) for name in ALIASES],
     *[
         Case(f"aliasing: {name}, with a history", lambda t, name=name: aliasing(t, name, True))

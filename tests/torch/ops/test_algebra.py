@@ -72,6 +72,7 @@ torch.linalg.pinv(x.reshape(3, 2, 2), rtol=torch.tensor([[0.1, 0.3, 0.9]])).add(
 torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.tensor([1, 3, 0]), rtol=torch.tensor(0.2).double()).round(decimals=4)
 torch.linalg.pinv(x.reshape(3, 2, 2), atol=torch.ones(2))
 torch.linalg.pinv(x[:2, :2], atol=torch.tensor([1j]))
+torch.linalg.pinv(torch.ones(2, 3), hermitian=True)
 """
 
 

@@ -61,6 +61,15 @@ def test_the_former_order_is_pytorchs(case: Case):
     agree(case, pytest.importorskip("torch"))
 
 
+@pytest.mark.filterwarnings("ignore:This overload of")
+@pytest.mark.parametrize("name", ["add", "sub", "add_", "sub_"])
+def test_the_last_operand_may_be_a_number(name: str):
+    agree(
+        Case(name, lambda torch, x: getattr(x * 1, name)(2, 3), (V,)),
+        pytest.importorskip("torch"),
+    )
+
+
 #: what PyTorch refuses: orders that there never were, numbers that are no numbers, aliases
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "add, number first": lambda torch, x: torch.add(2, x, x),

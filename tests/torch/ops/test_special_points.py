@@ -164,3 +164,39 @@ def test_small_gradients_of_the_cross_entropy_of_logits(dtype, target, weighted)
 
     expected, actual = _value_and_gradient(theirs, loss, x), _value_and_gradient(ours, loss, x)
     np.testing.assert_allclose(actual, expected, 1e-5 if dtype is np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("size", [1e20, 3e38, 1e-30])
+@pytest.mark.parametrize("name", ["std", "var", "pdist"])
+def test_squares_beyond_the_range_of_single_precision(name, size):
+    x = np.array([[0.1, 0.2, -0.3], [0.1, 0.9, 0.0]], np.float32)
+
+    def loss(torch):
+        return {
+            "std": lambda x: (x * size).std(1),
+            "var": lambda x: (x * size).var(1),
+            "pdist": lambda x: torch.pdist(x * min(size, 1.0)),
+        }[name]
+
+    for expected, actual in zip(_value_and_gradient(theirs, loss, x), _value_and_gradient(ours, loss, x), strict=True):
+        np.testing.assert_allclose(actual, expected, 1e-5)
+
+
+@pytest.mark.parametrize("p", [1, np.inf, -np.inf])
+def test_the_sign_of_nan_in_the_gradient_of_a_norm(p):
+    x = np.array([1.0, np.nan, -2.0])
+    for of in (lambda torch: lambda x: x.norm(p), lambda torch: lambda x: torch.dist(x, torch.ones_like(x), p)):
+        for expected, actual in zip(_value_and_gradient(theirs, of, x), _value_and_gradient(ours, of, x), strict=True):
+            np.testing.assert_allclose(actual, expected, 1e-12)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_the_second_derivative_of_distances_between_equal_rows(p):
+    x = ours.tensor([[1.0, 2.0], [3.0, 5.0], [4.0, 4.5]], dtype=ours.float64, requires_grad=True)
+    apart = ~ours.eye(3, dtype=ours.bool)
+
+    def hessian(of):
+        return ours.autograd.functional.hessian(lambda x: of(x).sum(), x).numpy()
+
+    of_others = hessian(lambda x: (x[:, None] - x)[apart].norm(p, dim=-1) ** 3)
+    np.testing.assert_allclose(hessian(lambda x: ours.cdist(x, x, p) ** 3), of_others, 1e-12, 1e-12)

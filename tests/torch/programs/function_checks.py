@@ -236,3 +236,23 @@ for kind, make in (("input", lambda x: x), ("view", lambda x: x[:])):
             )
             show("write", lambda: found.add_(1).tolist())
 show("count", lambda: torch.autograd.graph.increment_version(3))
+
+
+# -- an input that is returned as it is, and saved
+
+
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+show("kept", lambda: Kept.apply(leaf()))

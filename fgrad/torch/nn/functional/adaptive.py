@@ -43,7 +43,7 @@ def _check_nonempty(function: str, shape: Sequence[int], last: int) -> None:
             )
 
 
-def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
+def _sizes(input: Any, output_size: Any, dims: int, function: str, misfit: str) -> Ints:
     """The sizes to pool to; None stands for the input's own.  ``misfit`` begins the error for a wrong number."""
     given = dims
     if isinstance(output_size, tuple | list):
@@ -53,7 +53,7 @@ def _sizes(input: Any, output_size: Any, dims: int, misfit: str) -> Ints:
             raise ValueError(f"Input dimension should be at least {given + 1}")
         input_sizes = shape[len(shape) - given :]
         output_size = [n if n is not None else d for n, d in zip(output_size, input_sizes, strict=True)]
-    sizes = expanded(output_size, dims)
+    sizes = expanded(output_size, dims, function, "output_size", 2)
     if sizes is None or given != dims:
         raise RuntimeError(f"{misfit} must be {dims}")
     return sizes
@@ -119,7 +119,7 @@ def _along(input: Any, output_size: Any, function: str) -> Ints:
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             f"(while checking arguments for {function})"
         )
-    sizes = expanded(output_size, 1)
+    sizes = expanded(output_size, 1, function, "output_size", 2)
     if sizes is None:
         raise RuntimeError(f"{function}() argument 'output_size' should contain one int (got {len(output_size)})")
     return sizes
@@ -132,13 +132,13 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     Source: `torch.nn.functional.adaptive_avg_pool2d
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html>`_.
     """
-    return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d: output_size"))
+    return _averaged(input, _sizes(input, output_size, 2, "adaptive_avg_pool2d", "adaptive_avg_pool2d: output_size"))
 
 
 @functional(autocast="fp32")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
     """The means of windows of volumes: see ``adaptive_avg_pool2d``."""
-    return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d: output_size"))
+    return _averaged(input, _sizes(input, output_size, 3, "adaptive_avg_pool3d", "adaptive_avg_pool3d: output_size"))
 
 
 # -- the largest -----------------------------------------------------------------------------------------------------
@@ -189,7 +189,15 @@ def adaptive_max_pool2d_with_indices(
     return apply(
         _ADAPTIVE_MAX,
         (input,),
-        (_sizes(input, output_size, 2, "adaptive_max_pool2d(): internal error: output_size.size()"),),
+        (
+            _sizes(
+                input,
+                output_size,
+                2,
+                "adaptive_max_pool2d",
+                "adaptive_max_pool2d(): internal error: output_size.size()",
+            ),
+        ),
     )
 
 
@@ -201,7 +209,15 @@ def adaptive_max_pool3d_with_indices(
     return apply(
         _ADAPTIVE_MAX,
         (input,),
-        (_sizes(input, output_size, 3, "adaptive_max_pool3d(): internal error: output_size.size()"),),
+        (
+            _sizes(
+                input,
+                output_size,
+                3,
+                "adaptive_max_pool3d",
+                "adaptive_max_pool3d(): internal error: output_size.size()",
+            ),
+        ),
     )
 
 

@@ -125,11 +125,15 @@ def _col2im(input: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, 
     return lax.reshape(image, (*outer, *output_size))
 
 
-def _pair(value: Any, name: str) -> Ints:
-    pair = expanded(value, 2)
-    if pair is None:
-        raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
-    return pair
+def _pairs(settings: dict[str, Any], function: str) -> list[Ints]:
+    """A number for each axis of the images, for each of the settings, in the order of the kernel in PyTorch."""
+    pairs = []
+    for position, (name, value) in enumerate(settings.items(), 2):
+        pair = expanded(value, 2, function, name, position)
+        if pair is None:
+            raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
+        pairs.append(pair)
+    return pairs
 
 
 @functional
@@ -145,7 +149,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got 2)"
         )
-    return _im2col(input, *[_pair(value, name) for name, value in settings.items()])
+    return _im2col(input, *_pairs(settings, "im2col"))
 
 
 @functional
@@ -164,7 +168,7 @@ def fold(
         "padding": padding,
         "stride": stride,
     }
-    return _col2im(input, *[_pair(value, name) for name, value in settings.items()])
+    return _col2im(input, *_pairs(settings, "col2im"))
 
 
 # -- maxima put back -------------------------------------------------------------------------------------------------
@@ -245,9 +249,12 @@ def _sizes(input: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: A
 
 
 def _settings(dims: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[Ints, Ints, Ints]:
-    kernel = expanded(kernel_size, dims) or tuple(kernel_size)
-    steps = kernel if stride is None else expanded(stride, dims) or tuple(stride)
-    return kernel, steps, expanded(padding, dims) or tuple(padding)
+    def each(value: Any, name: str, position: int) -> Ints:
+        return expanded(value, dims, f"max_unpool{dims}d", name, position) or tuple(value)
+
+    kernel = each(kernel_size, "kernel_size", 3)
+    steps = kernel if stride is None else each(stride, "stride", 4)
+    return kernel, steps, each(padding, "padding", 5)
 
 
 @functional(autocast="fp32")

@@ -21,6 +21,7 @@ from fgrad.torch.ops.indexing.coordinates import take_along
 from fgrad.torch.ops.table.broadcasting import check_broadcast, choose, derivative
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
+from fgrad.torch.ops.table.signature import checked_int
 from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operation_of
 
 # -- class numbers ---------------------------------------------------------------------------------------------------
@@ -108,8 +109,9 @@ def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
             raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
 
 
-def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Tensor:
+def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: Any) -> Tensor:
     """The negative log-likelihood for inputs of any rank, through those of two and of four axes."""
+    ignore_index = checked_int(ignore_index, "nll_loss_nd", "ignore_index", 5)
     shape, target_shape = input._type.shape, target._type.shape
     rank = len(shape)
     check_constant("nll_loss_forward" if rank <= 2 else "nll_loss2d_forward", weight=weight)

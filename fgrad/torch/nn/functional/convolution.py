@@ -19,6 +19,7 @@ from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match
+from fgrad.torch.ops.table.signature import spread_ints
 from fgrad.torch.ops.table.table import Array, composite, operation_of
 from fgrad.torch.ops.views.complex_views import view_as_real
 from fgrad.torch.ops.views.padding import constant_pad_nd
@@ -196,14 +197,15 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     return pairs.select(-1, 0), pairs.select(-1, 1)
 
 
-def _expanded(value: Any, dims: int, of_weight: int, name: str) -> Ints:
+def _expanded(value: Any, dims: int, of_weight: int, function: str, name: str, position: int) -> Ints:
     """One number for each spatial axis of the weight, from one for each of the function's ``dims`` or one for all."""
-    values = (value,) * dims if isinstance(value, int) else value
-    result = expanded(values, of_weight)
+    values = spread_ints((value,), function, name, position)
+    values = values if isinstance(value, tuple | list) else values * dims
+    result = values * of_weight if len(values) == 1 else values if len(values) == of_weight else None
     if result is None:
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {of_weight} values to match the convolution "
-            f"dimensions, but got {name}={[int(x) for x in values]}"
+            f"dimensions, but got {name}={[*values]}"
         )
     return result
 
@@ -230,14 +232,15 @@ def _conv(
     x = input if batched else input.unsqueeze(0)
     of_weight = len(weight._type.shape) - 2
     if padding == "same":
-        _check_same(x._type.shape, weight._type.shape, stride, dilation)
+        _check_same(x._type.shape, weight._type.shape, function, stride, dilation)
     elif isinstance(padding, str) and padding != "valid":
         raise RuntimeError(f"Invalid padding string: '{padding}'")
-    steps, spread = _expanded(stride, dims, of_weight, "stride"), _expanded(dilation, dims, of_weight, "dilation")
+    steps = _expanded(stride, dims, of_weight, function, "stride", 4)
+    spread = _expanded(dilation, dims, of_weight, function, "dilation", 6)
     if padding == "same":
         x, ends = _same_padding(x, weight, spread)
     else:
-        ends = _expanded(0 if padding == "valid" else padding, dims, of_weight, "padding")
+        ends = _expanded(0 if padding == "valid" else padding, dims, of_weight, function, "padding", 5)
     output = run_convolution(x, weight, bias, steps, ends, spread, False, (0,) * of_weight, groups)
     return output if batched else output.squeeze(0)
 
@@ -252,13 +255,13 @@ def _operand_type_error(function: str, *args: Any) -> TypeError:
     return TypeError(no_match(function, ", ".join(map(type_name, args[: 2 + count])), signatures))
 
 
-def _check_same(shape: Ints, weight: Ints, stride: Any, dilation: Any) -> None:
+def _check_same(shape: Ints, weight: Ints, function: str, stride: Any, dilation: Any) -> None:
     """Raise PyTorch's errors for ``padding="same"``."""
     _check_ranks(shape, weight)
-    steps = expanded(stride, len(weight) - 2)
+    steps = expanded(stride, len(weight) - 2, function, "stride", 4)
     if steps is None:
         raise RuntimeError(f"stride cannot broadcast to {len(weight) - 2} dimensions")
-    if expanded(dilation, len(weight) - 2) is None:
+    if expanded(dilation, len(weight) - 2, function, "dilation", 6) is None:
         raise RuntimeError(f"dilation cannot broadcast to {len(weight) - 2} dimensions")
     if any(s != 1 for s in steps):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -282,8 +285,16 @@ def _transposed(
 ) -> Tensor:  # fmt: skip
     batched = _batched(input, weight, function, dims)
     x = input if batched else input.unsqueeze(0)
-    settings = ((stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding"))
-    steps, ends, spread, more = [_expanded(value, dims, len(weight._type.shape) - 2, name) for value, name in settings]
+    settings = {
+        "stride": (stride, 4),
+        "padding": (padding, 5),
+        "dilation": (dilation, 8),
+        "output_padding": (output_padding, 6),
+    }
+    of_weight = len(weight._type.shape) - 2
+    steps, ends, spread, more = [
+        _expanded(value, dims, of_weight, function, name, at) for name, (value, at) in settings.items()
+    ]
     output = run_convolution(x, weight, bias, steps, ends, spread, True, more, groups)
     return output if batched else output.squeeze(0)
 

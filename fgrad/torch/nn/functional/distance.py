@@ -91,9 +91,10 @@ def _pdist(input: Array, p: Float, special: Any) -> Any:
         return jnp.sum((gaps != 0).astype(input.dtype), 1)
     if special == 2:
         p = 2.0
-    moved = jnp.any(gaps != 0, 1, keepdims=True)
     powers = choose(gaps != 0, choose(gaps != 0, gaps, 1) ** p, 0).sum(1, keepdims=True)
-    return choose(moved, choose(moved, powers, 1) ** (1 / p), 0)[:, 0]
+    # rows are apart if their powers are: those of small gaps are 0
+    apart = powers != 0
+    return choose(apart, choose(apart, powers, 1) ** (1 / p), 0)[:, 0]
 
 
 @composite(method=False)

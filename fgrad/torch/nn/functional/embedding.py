@@ -30,7 +30,8 @@ from fgrad.torch.ops.table.broadcasting import choose
 from fgrad.torch.ops.table.dispatch import OF_NN
 from fgrad.torch.ops.table.kernels import functional, kernel, run_inplace, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, Fixed, Float, composite, operation_of
+from fgrad.torch.ops.table.signature import checked_int
+from fgrad.torch.ops.table.table import Array, Fixed, Float, SymInt, composite, operation_of
 
 _INDEX_TYPES = (int64, int32)
 _SPARSE = (
@@ -58,7 +59,7 @@ def _frequencies(indices: Any, size: int) -> Any:
     return jnp.zeros(size, np.int64).at[indices.reshape(-1)].add(1)
 
 
-def _scattered(ct: Any, like: Any, indices: Any, padding_idx: int, frequency: Any) -> Any:
+def _scattered(ct: Any, like: Any, indices: Any, padding_idx: SymInt, frequency: Any) -> Any:
     """The gradient of the matrix: each row's gradients added up, none for the padding."""
     rows = ct.reshape(-1, like.shape[-1])
     flat = indices.reshape(-1)
@@ -94,7 +95,7 @@ _EMBEDDING = operation_of(_embedding)
 
 @composite(method=False, name="embedding", out=NOT_TAKEN)
 def _torch_embedding(
-    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+    weight: Any, indices: Any, padding_idx: SymInt = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
     """``torch.nn.functional.embedding`` with its arguments in another order."""
     _check_type(indices, "indices", 1, "embedding", _INDEX_TYPES)
@@ -169,7 +170,7 @@ def embedding(
     else:
         if not -weight.size(0) <= padding_idx < weight.size(0):
             raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx %= weight.size(0)
+        padding_idx = checked_int(padding_idx, "embedding", "padding_idx", 3) % weight.size(0)
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     return _torch_embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
@@ -370,7 +371,7 @@ def _one_hot(tensor: Fixed, num_classes: int) -> Any:
 
 @functional(dispatch=OF_NN)
 @takes("one_hot(input)")
-def one_hot(input: Any, num_classes: int = -1) -> Tensor:
+def one_hot(input: Any, num_classes: Any = -1) -> Tensor:
     """For each class, a row of zeros with a one at its index.
 
     >>> import fgrad.torch as torch
@@ -383,6 +384,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """
     if input.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    num_classes = checked_int(num_classes, "one_hot", "num_classes", 2, symbolic=False)
     if not input.numel():
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

@@ -110,7 +110,8 @@ def _pooled(
         samples = to_device_of(input, new_tensor(constant(drawn), tensor_type(input.dtype, drawn.shape)))
     elif samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
-    kernel, sizes = expanded(kernel_size, dims), expanded(output_size, dims)
+    kernel = expanded(kernel_size, dims, name, "kernel_size", 2)
+    sizes = expanded(output_size, dims, name, "output_size", 3)
     if kernel is None:
         raise RuntimeError(
             f"{name}: kernel_size must either be a single int or tuple of {'Ints' if dims == 2 else 'three Ints'}"

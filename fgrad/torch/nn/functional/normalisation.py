@@ -1,13 +1,12 @@
 """Normalisation by the mean and variance of batches, instances, layers and groups, and by norms."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jax import lax
 
-from fgrad.mutable.context.modes import modes
+from fgrad.mutable.context.modes import modes, no_grad
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
@@ -26,6 +25,7 @@ from fgrad.torch.ops.elementwise.arithmetic import shifted_by
 from fgrad.torch.ops.table.broadcasting import number_like
 from fgrad.torch.ops.table.kernels import check_constant, check_floating, functional, kernel, single, takes
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
+from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, Fixed, Float, Number, composite, operation_of
 from fgrad.torch.ops.views.padding import pad
 
@@ -123,9 +123,15 @@ def _batch_norm(
         if modes.duals and tangent_of(input) is not None:
             _check_running_tangents(running_mean, running_var)
         return apply(_BATCH_NORM, (*operands, None, eps), params)
-    output, mean, var = apply(_BATCH_NORM, (*operands, float_of("batch_norm", "momentum", momentum), eps), params)
+    momentum = float_of("batch_norm", "momentum", momentum)
+    output, mean, var = apply(_BATCH_NORM, (*operands, momentum, eps), params)
     if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
-        raise RuntimeError(_SHARED_STATISTICS)
+        read = (input, running_mean, running_var)
+        if any(outgrows(running, x._value()) for running in (running_mean, running_var) for x in read):
+            raise RuntimeError(_SHARED_STATISTICS)
+        # the weight or the bias alone is batched
+        with no_grad():
+            _, mean, var = apply(_BATCH_NORM, (input, None, None, *read[1:], momentum, eps), params)
     # like PyTorch's kernel, this does not bump the version counter
     running_mean._write(without_history(running_mean, mean._value()))
     running_var._write(without_history(running_var, var._value()))
@@ -274,11 +280,11 @@ _LAYER_NORM = operation_of(_native_layer_norm)
 
 
 def _shape(sizes: Any, function: str) -> Ints:
-    if not isinstance(sizes, Sequence):
+    if not isinstance(sizes, tuple | list):
         raise TypeError(
             f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(sizes)}"
         )
-    return tuple(map(int, sizes))
+    return checked_ints(sizes, function, "normalized_shape", 2)
 
 
 @functional

@@ -1,7 +1,6 @@
 """Pooling over regular windows: the largest element, the mean, and the p-norm."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,7 +11,6 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial, spatial_in_two
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import from_numpy, is_half
-from fgrad.mutable.types.type_names import type_name
 from fgrad.torch import ops
 from fgrad.torch.nn.functional import windows
 from fgrad.torch.nn.functional.sizes import expanded
@@ -25,13 +23,12 @@ _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 
 
+def _is_omitted(stride: Any) -> bool:
+    return stride is None or (isinstance(stride, tuple | list) and not stride)
+
+
 def _expanded(value: Any, dims: int, function: str, name: str, single: bool = True) -> Ints:
-    if not isinstance(value, int | np.integer | Tensor | Sequence) or isinstance(value, str):
-        raise TypeError(
-            f"{function}(): argument '{name}' (position {_POSITIONS[name]}) must be tuple of ints, not "
-            f"{type_name(value)}"
-        )
-    values = expanded(value, dims)
+    values = expanded(value, dims, function, name, _POSITIONS[name])
     if values is None:
         either = (
             "either be a single int, or"
@@ -105,7 +102,7 @@ def _settings(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Kernel, stride, padding and dilation for each axis; the stride is the kernel's size if none is given."""
     kernel = _expanded(kernel_size, dims, function, "kernel_size")
-    steps = kernel if stride is None or stride in ((), []) else _expanded(stride, dims, function, "stride")
+    steps = kernel if _is_omitted(stride) else _expanded(stride, dims, function, "stride")
     return kernel, steps, _expanded(padding, dims, function, "padding"), _expanded(dilation, dims, function, "dilation")
 
 
@@ -158,10 +155,21 @@ def _max_pooled(
 
 
 def _int(value: Any, name: str, kinds: str) -> int:
-    values = expanded(value, 1)
+    values = expanded(value, 1, "max_pool1d", name, _POSITIONS[name])
     if values is None:
         raise RuntimeError(f"max_pool1d() {name} must be {kinds} or tuple of ints of size 1 but got size {len(value)}")
     return values[0]
+
+
+def _along(settings: dict[str, Any], function: str) -> list[int]:
+    """Settings of pooling along one axis as integers."""
+    values = []
+    for name, value in settings.items():
+        integers = expanded(value, 1, function, name, _POSITIONS[name])
+        if integers is None:
+            raise RuntimeError(f"{function}() argument '{name}' should contain one int (got {len(value)})")
+        values += integers
+    return values
 
 
 @functional
@@ -177,12 +185,9 @@ def max_pool1d_with_indices(
             "(while checking arguments for max_pool1d)"
         )
     settings = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    if stride is None or stride in ((), []):
+    if _is_omitted(stride):
         settings["stride"] = kernel_size
-    for name, value in settings.items():
-        if expanded(value, 1) is None:
-            raise RuntimeError(f"max_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    kernel, step, ends, spread = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
+    kernel, step, ends, spread = _along(settings, "max_pool1d")
     outputs, indices = apply(
         _MAX_POOL, (input.unsqueeze(-2),), ((1, kernel), (1, step), (0, ends), (1, spread), bool(ceil_mode))
     )
@@ -198,7 +203,7 @@ def _check_max_pool1d(input: Any, kernel_size: Any, stride: Any, padding: Any, d
             f"{list(shape)}"
         )
     kernel = _int(kernel_size, "kernel_size", "an int, list of ints")
-    step = kernel if stride is None or stride in ((), []) else _int(stride, "stride", "None, an int, list of ints,")
+    step = kernel if _is_omitted(stride) else _int(stride, "stride", "None, an int, list of ints,")
     ends = _int(padding, "padding", "an int, list of ints")
     spread = _int(dilation, "dilation", "an int, list of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
@@ -395,12 +400,9 @@ def avg_pool1d(
             f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
             "(while checking arguments for avg_pool1d)"
         )
-    steps = kernel_size if stride is None or stride in ((), []) else stride
+    steps = kernel_size if _is_omitted(stride) else stride
     settings = {"kernel_size": kernel_size, "stride": steps, "padding": padding}
-    for name, value in settings.items():
-        if expanded(value, 1) is None:
-            raise RuntimeError(f"avg_pool1d() argument '{name}' should contain one int (got {len(value)})")
-    k, s, p = [expanded(value, 1)[0] for value in settings.values()]  # type: ignore[index]
+    k, s, p = _along(settings, "avg_pool1d")
     if s == 0:
         raise RuntimeError("stride should not be zero")
     params = ((1, k), (1, s), (0, p), bool(ceil_mode), bool(count_include_pad), None)
@@ -463,7 +465,7 @@ def _norm_pool(
     if norm_type == -math.inf:
         return -largest(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     out = mean(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    count = math.prod(expanded(kernel_size, dims) or ())
+    count = math.prod(_expanded(kernel_size, dims, f"avg_pool{dims}d", "kernel_size"))
     return (ops.sign(out) * ops.relu(ops.abs(out))).mul(count).pow(1.0 / norm_type)
 
 

@@ -10,7 +10,7 @@ from fgrad.mutable.operation.output_strides import spatial
 from fgrad.torch.ops.table.dispatch import OF_TORCH
 from fgrad.torch.ops.table.kernels import functional
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, operation
+from fgrad.torch.ops.table.table import Array, SymInt, operation
 
 
 def _image(function: str, shape: Any) -> None:
@@ -74,7 +74,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Any:
 @operation(
     "ChannelShuffleBackward0", method=False, strides=spatial, backward_node="ChannelShuffleBackward0", outputs=()
 )
-def channel_shuffle(input: Array, groups: int) -> Any:
+def channel_shuffle(input: Array, groups: SymInt) -> Any:
     """The channels dealt out to ``groups`` groups in turn.
 
     Source: `torch.nn.functional.channel_shuffle
@@ -83,7 +83,7 @@ def channel_shuffle(input: Array, groups: int) -> Any:
     return _dealt(input, groups)
 
 
-def _dealt(input: Any, groups: int) -> Any:
+def _dealt(input: Any, groups: SymInt) -> Any:
     shape = input.shape
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
@@ -99,6 +99,6 @@ def _dealt(input: Any, groups: int) -> Any:
 
 @functional(dispatch=OF_TORCH)
 @operation(NOT_IMPLEMENTED, method=False, strides=spatial)
-def native_channel_shuffle(input: Array, groups: int) -> Any:
+def native_channel_shuffle(input: Array, groups: SymInt) -> Any:
     """The kernel of ``channel_shuffle``, which has no derivative in PyTorch."""
     return _dealt(input, groups)

@@ -24,6 +24,7 @@ from fgrad.torch.ops.table.kernels import (
 )
 from fgrad.torch.ops.table.numbers import check_settings
 from fgrad.torch.ops.table.outputs import FOUND, SCALAR_TYPE
+from fgrad.torch.ops.table.signature import checked_int
 from fgrad.torch.ops.table.table import Array, Number, composite, operation_of, writes_out
 from fgrad.torch.ops.views.views import wrap_dim
 
@@ -298,4 +299,4 @@ def glu(input: Any, dim: int = -1) -> Tensor:
     rank = input.dim()
     if rank == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
-    return _glu(input, wrap_dim(dim, rank))
+    return _glu(input, wrap_dim(checked_int(dim, "glu", "dim", 2, symbolic=False), rank))

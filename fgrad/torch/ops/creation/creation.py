@@ -30,7 +30,7 @@ from fgrad.torch.ops.table.dispatch import CLOSED, UNLISTED, UNLISTED_METHOD
 from fgrad.torch.ops.table.numbers import check_number
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected
-from fgrad.torch.ops.table.table import composite
+from fgrad.torch.ops.table.table import SymInt, composite
 
 
 def _factory(
@@ -369,8 +369,8 @@ def new_empty_strided(
 
 @composite(method=False, dispatch=UNLISTED)
 def eye(
-    n: int,
-    m: int | None = None,
+    n: SymInt,
+    m: SymInt | None = None,
     *,
     out: Any = None,
     dtype: Any = None,

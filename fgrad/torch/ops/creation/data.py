@@ -14,7 +14,7 @@ from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import CPU, place_of
-from fgrad.mutable.values.evaluation import as_jax
+from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.mutable.write.copying import warn_of_imaginary
 from fgrad.torch.ops.creation.copying import laid_out
 from fgrad.torch.ops.creation.making import device_or_default, requiring_grad, tensor_from_array
@@ -22,6 +22,7 @@ from fgrad.torch.ops.creation.sequences import elements, inferred, shape_of
 from fgrad.torch.ops.table.dispatch import CLOSED, FACTORY, UNLISTED_METHOD
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.table import composite
+from fgrad.torch.storage import TypedStorage, UntypedStorage
 
 _COPY_CONSTRUCTED = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -70,6 +71,12 @@ def tensor_from_data(data: Any, dtype: Any = None, device: Any = None, requires_
     if isinstance(data, Tensor):
         result = data.detach().clone() if requested is None else data.detach().to(requested, copy=True)
         result._requires_grad = False
+        return requiring_grad(result) if requires_grad else result
+    if isinstance(data, UntypedStorage | TypedStorage):
+        # bytes are read as elements where they lie
+        element = requested or (data.dtype if isinstance(data, TypedStorage) else dtypes.int64)
+        shared: Any = new_tensor(constant(np.zeros(0, element.numpy)), tensor_type(element, (0,)))
+        result = shared.set_(data)
         return requiring_grad(result) if requires_grad else result
     if isinstance(data, jax.Array):
         result = new_tensor(data, type_of(data))

@@ -9,7 +9,6 @@ import numpy as np
 from fgrad.mutable.context.modes import no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import get_default_dtype
-from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.creation.copying import clone
 from fgrad.torch.ops.creation.making import filled, requiring_grad, tensor_from_array
 from fgrad.torch.ops.creation.ranges import arange
@@ -21,7 +20,7 @@ from fgrad.torch.random.scalars import cpp_name
 
 def _window(
     name: str,
-    length: Any,
+    length: int,
     periodic: bool,
     weights_at: Callable[[Tensor, int], Tensor],
     dtype: Any,
@@ -30,10 +29,6 @@ def _window(
 ) -> Tensor:
     """A window with weights computed from the indices 0, 1, ... and their number, one more for a periodic window."""
     element_type = get_default_dtype() if dtype is None else dtype
-    if isinstance(length, Tensor):
-        length = int(length.item())
-    if not isinstance(length, int):
-        raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {type_name(length)}")
     if not element_type.is_floating_point and not element_type.is_complex:
         raise RuntimeError(
             f"{name} expects floating point dtypes, got: TensorOptions(dtype={cpp_name(element_type.numpy)}, "
@@ -52,7 +47,7 @@ def _window(
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def hann_window(
-    window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The Hann window: one period of a cosine, scaled to the range from 0 to 1.
@@ -81,7 +76,7 @@ def _general_hamming(alpha: float, beta: float) -> Callable[[Tensor, int], Tenso
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def hamming_window(
-    window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The Hamming window: ``alpha`` minus ``beta`` times one period of a cosine.  Arguments as of ``hann_window``.
@@ -98,7 +93,7 @@ def hamming_window(
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def bartlett_window(
-    window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The Bartlett window: a triangle.  Arguments as of ``hann_window``.
@@ -121,7 +116,7 @@ def bartlett_window(
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def blackman_window(
-    window_length: Any, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The Blackman window: a sum of two cosines.  Arguments as of ``hann_window``.
@@ -142,7 +137,7 @@ def blackman_window(
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
 def kaiser_window(
-    window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The Kaiser window: a Bessel function over a half circle; a larger ``beta`` makes it narrower.

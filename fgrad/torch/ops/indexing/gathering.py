@@ -25,7 +25,7 @@ from fgrad.torch.ops.indexing.coordinates import (
 from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.outputs import OVER_INDICES, SELECTED, Memory, exact
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Fixed, composite, write_outputs
+from fgrad.torch.ops.table.table import Array, Fixed, SymInt, composite, write_outputs
 from fgrad.torch.ops.views.splitting import unbind
 from fgrad.torch.ops.views.views import expand, reshape, unsqueeze, wrap_dim
 
@@ -302,7 +302,7 @@ def _nonzero_static(input: Fixed, size: int, fill_value: int) -> Any:
 
 
 @composite()
-def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Tensor:
+def nonzero_static(input: Array, *, size: SymInt, fill_value: int = -1) -> Tensor:
     """The coordinates of the first ``size`` elements that are not zero, a row for each.
 
     Arguments:

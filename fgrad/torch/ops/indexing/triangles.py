@@ -193,7 +193,7 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 @composite(method=False, dispatch=UNLISTED, out=NOT_TAKEN)
-def vander(x: Array, N: Any = None, increasing: bool = False) -> Tensor:
+def vander(x: Array, N: int | None = None, increasing: bool = False) -> Tensor:
     """The matrix of the powers of a vector's elements.
 
     Source: `torch.vander <https://docs.pytorch.org/docs/stable/generated/torch.vander.html>`_.

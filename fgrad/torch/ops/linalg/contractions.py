@@ -8,18 +8,28 @@ from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.warning import warn_once
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.linalg.products import dot, mm
 from fgrad.torch.ops.reductions.reductions import sum
 from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import APART, CAST_ONTO_ITSELF, CONTRACTED, MULTIPLIED
 from fgrad.torch.ops.table.overloads import overload
+from fgrad.torch.ops.table.signature import checked_ints
 from fgrad.torch.ops.table.table import Array, composite, write_outputs
 from fgrad.torch.ops.views.axes import permute
 from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, reshape, unsqueeze, view_sizes, wrap_dim
 from fgrad.torch.random.scalars import scalar_name
 
 # -- pairs of tensors ------------------------------------------------------------------------------------------------
+
+
+def _axes(axes: Any, name: str, position: int) -> list[int]:
+    if not isinstance(axes, tuple | list):
+        raise TypeError(
+            f"tensordot(): argument '{name}' (position {position}) must be tuple of ints, not {type_name(axes)}"
+        )
+    return [*checked_ints(axes, "tensordot", name, position)]
 
 
 @composite(method=False, dispatch=in_python(lambda a, b, dims=2, out=None: None), out=CONTRACTED)
@@ -34,7 +44,12 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
     """
     shape_a, shape_b = a._type.shape, b._type.shape
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = dims.tolist() if dims._type.numel > 1 else int(dims.item())
+    if not isinstance(dims, int | tuple | list):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
+            f"but got dims={dims}"
+        )
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -45,7 +60,9 @@ def tensordot(a: Array, b: Array, dims: Any = 2) -> Tensor:
             )
         axes_a, axes_b = list(range(-dims, 0)), list(range(dims))
     else:
-        axes_a, axes_b = ([int(d) for d in ([axes] if isinstance(axes, int) else axes)] for axes in dims)
+        first, second = dims
+        axes_a = _axes(first, "dims_self", 3)
+        axes_b = _axes(second, "dims_other", 4)
     if len(axes_a) != len(axes_b):
         raise RuntimeError("both dimension lists should have same length")
     for i, j in zip(axes_a, axes_b, strict=True):

@@ -161,7 +161,7 @@ def _tolerance(x: Any, dtype: Any) -> Any:
     "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
 )
 def _linalg_pinv(input: Array, atol: Float = None, rtol: Float = None, hermitian: bool = False) -> Any:
-    _check_pinv(input)
+    _check_pinv(input, hermitian)
     return pseudo_inverse(input, atol, rtol, hermitian)
 
 
@@ -169,16 +169,18 @@ def _linalg_pinv(input: Array, atol: Float = None, rtol: Float = None, hermitian
     "linalg_pinv", "LinalgPinvBackward0", always_saved=("self", "result"), gradient_strides={"self": column_major}
 )
 def _linalg_pinv_of_tensors(input: Array, atol: Fixed, rtol: Fixed, hermitian: bool) -> Any:
-    _check_pinv(input)
+    _check_pinv(input, hermitian)
     return pseudo_inverse(input, atol, rtol, hermitian)
 
 
-def _check_pinv(input: Any) -> None:
+def _check_pinv(input: Any, hermitian: bool) -> None:
     if input.ndim < 2 or input.dtype.kind not in "fc" or input.dtype.itemsize < 4:
         raise RuntimeError(
             f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor with 2 or more "
             "dimensions of float, double, cfloat or cdouble types"
         )
+    if hermitian:
+        check_square("linalg.eigh", input)
 
 
 @linalg(out=safely_cast("linalg.pinv"))

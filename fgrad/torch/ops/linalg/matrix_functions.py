@@ -28,7 +28,7 @@ from fgrad.torch.ops.table.dispatch import in_python
 from fgrad.torch.ops.table.kinds import single
 from fgrad.torch.ops.table.outputs import ANY, APART, MULTIPLIED, NORM, NOT_TAKEN, exact, safely_cast
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, composite, write_outputs
+from fgrad.torch.ops.table.table import Array, SymInt, composite, write_outputs
 from fgrad.torch.ops.views.axes import permute
 from fgrad.torch.ops.views.joining import cat
 from fgrad.torch.ops.views.splitting import diagonal as diagonal_view
@@ -352,7 +352,7 @@ def diagonal(A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 
 @linalg(out=NOT_TAKEN)
-def vander(x: Array, *, N: Any = None) -> Tensor:
+def vander(x: Array, *, N: SymInt | None = None) -> Tensor:
     """The matrices of the powers of the elements along the last axis, starting with the 0th.
 
     Source: `torch.linalg.vander <https://docs.pytorch.org/docs/stable/generated/torch.linalg.vander.html>`_.

@@ -43,8 +43,8 @@ from fgrad.torch.ops.creation.making import (
 )
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.overloads import no_match, types_of
-from fgrad.torch.ops.table.signature import check_unexpected
-from fgrad.torch.ops.table.table import composite
+from fgrad.torch.ops.table.signature import check_unexpected, checked_int, is_index
+from fgrad.torch.ops.table.table import SymInt, composite
 from fgrad.torch.random import (
     integers,
     inversion,
@@ -236,28 +236,23 @@ def randint(*bounds: Any, **factory: Any) -> Tensor:
     positional = list(bounds)
     if "size" not in factory and positional:
         factory["size"] = positional.pop()
-    low, high = factory.pop("low", 0), factory.pop("high", None)
-    if high is None and positional:
-        high = positional.pop()
-    if positional:
-        low = positional.pop()
+    lower, upper = ([factory.pop(name)] if name in factory else [] for name in ("low", "high"))
+    limits = [*lower, *positional, *upper]
     size = factory.get("size")
-    if (
-        positional
-        or high is None
-        or any(isinstance(x, float) for x in (low, high))
-        or not isinstance(size, tuple | list)
-    ):
+    is_sized = isinstance(size, tuple | list)
+    if len(limits) == 1 and not lower and is_sized:
+        limits = [0, checked_int(limits[0], "randint", "high", 1)]
+    if len(limits) != 2 or not all(is_index(limit, True) for limit in limits) or not is_sized:
         if len(bounds) == 2 and isinstance(size, int):
             raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type_name(size)}")
         signatures = _factories("int high, tuple of ints size", "int low, int high, tuple of ints size")
         raise TypeError(no_match("randint", types_of(bounds), signatures))
-    return new("randint", _RANDOM_BETWEEN, (int(low), int(high)), (), factory, dtypes.int64)
+    return new("randint", _RANDOM_BETWEEN, tuple(map(int, limits)), (), factory, dtypes.int64)
 
 
 @composite(method=False, dispatch=UNLISTED)
 def randperm(
-    n: Any,
+    n: SymInt,
     *,
     generator: Any = None,
     out: Any = None,
@@ -272,12 +267,12 @@ def randperm(
     Source: `torch.randperm <https://docs.pytorch.org/docs/stable/generated/torch.randperm.html>`_.
     """
     element_type = dtypes.argument(dtype, "randperm") if out is None else out._type.dtype
-    check_storage((max(int(n), 0),), element_type.itemsize)
+    check_storage((max(n, 0),), element_type.itemsize)
     source = source_of(generator)
 
     def draw(batch: Ints) -> np.ndarray:
-        permutations = [integers.randperm(int(n), element_type.numpy, source) for _ in range(math.prod(batch))]
-        return np.concatenate([np.empty(0, element_type.numpy), *permutations]).reshape(*batch, int(n))
+        permutations = [integers.randperm(n, element_type.numpy, source) for _ in range(math.prod(batch))]
+        return np.concatenate([np.empty(0, element_type.numpy), *permutations]).reshape(*batch, n)
 
     value = drawn(draw)
     permutation = placed(new_tensor(value, tensor_type(element_type, tuple(value.shape))), device)
@@ -456,6 +451,9 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return _write(self, _GEOMETRIC, (float(p),), generator)
 
 
+_ORDERS = [f"{limits}*, torch.Generator generator = None" for limits in ("", "int from, int to, ", "int to, ")]
+
+
 @composite(function=False)
 def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, **named: Any) -> Tensor:
     """Write uniform integers: ``random_()`` over the range of the type, ``random_(to)``, ``random_(from, to)``.
@@ -466,6 +464,8 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, to: Any = None, *
     check_unexpected("random_", {key: value for key, value in named.items() if key != "from"})
     if not limits:
         return _write(self, _RANDOM, (), generator)
+    if not all(is_index(limit, False) or (limit is None and i) for i, limit in enumerate(limits)):
+        raise TypeError(no_match("random_", types_of(limits), _ORDERS))
     low, high = (0, limits[0]) if len(limits) == 1 and "from" not in named else (limits + [None])[:2]
     distribution = _RANDOM_BELOW if len(limits) == 1 else _RANDOM_BETWEEN
     return _write(self, distribution, (int(low), None if high is None else int(high)), generator)

@@ -23,7 +23,7 @@ from fgrad.torch.ops.table.broadcasting import check_broadcast
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import ONTO_ITSELF, exact
 from fgrad.torch.ops.table.overloads import no_match, types_of
-from fgrad.torch.ops.table.table import composite, write_outputs
+from fgrad.torch.ops.table.table import SymInt, composite, write_outputs
 from fgrad.torch.random import binomial as binomials, normal as normals, poisson as poissons, uniform as uniforms
 from fgrad.torch.random.gamma import dirichlet, standard_gamma
 from fgrad.torch.random.multinomial import multinomial as categories
@@ -202,7 +202,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
 
 @composite(out=exact("multinomial expects {want} tensor out, got: {got}"))
 def multinomial(
-    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+    input: Any, num_samples: SymInt, replacement: bool = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:
     """Categories drawn with the weights in each row of the input.
 

@@ -60,20 +60,25 @@ def _zero_where_zero(test: Any, value: Any) -> Any:
     return choose(lax.eq(test, lax.full_like(test, 0)), lax.full_like(value, 0), value)
 
 
-def norm_gradient(x: Any, norm: Any, order: Any, formula: Any, axes: Any) -> Any:
+def _sign(x: Any) -> Any:
+    """The sign, of which that of a NaN is 0, as in PyTorch's kernels."""
+    return jnp.sign(x) if x.dtype.kind == "c" else choose(lax.eq(x, x), jnp.sign(x), 0)
+
+
+def norm_gradient(x: Any, norm: Any, order: Any, formula: Any, axes: Any, sign: Any = _sign) -> Any:
     """The gradient of a norm, zero where it is not differentiable, as in PyTorch."""
     magnitude = lax.abs(x)
     if formula == 0:
         return lax.full_like(x, 0)
     if formula == 1:
-        return jnp.sign(x)
+        return sign(x)
     if formula == 2:
         return _zero_where_zero(norm + lax.full_like(magnitude, 0), x / norm)
     if formula in (math.inf, -math.inf):
         is_extremum = lax.eq(magnitude, norm + lax.full_like(magnitude, 0)) | (
             lax.ne(norm, norm) & lax.ne(magnitude, magnitude)
         )
-        return jnp.sign(x) * (is_extremum / jnp.sum(is_extremum, axes, keepdims=True)).astype(magnitude.dtype)
+        return sign(x) * (is_extremum / jnp.sum(is_extremum, axes, keepdims=True)).astype(magnitude.dtype)
     norms, order = norm + lax.full_like(magnitude, 0), lax.convert_element_type(order, magnitude.dtype)
     if formula == "below 1":
         return jnp.sign(x) * _zero_where_zero(magnitude, jnp.power(magnitude, order - 1)) * jnp.power(norm, 1 - order)
@@ -221,7 +226,10 @@ def _cdist(x1: Array, x2: Array, p: Float, special: Any) -> Any:
         return a[..., :, None, :] - b[..., None, :, :]
 
     def pullback(ct: Any, out: Any, a: Any, b: Any, p: Any) -> tuple[Any, Any, None]:
-        gradients = norm_gradient(differences(a, b), out[..., None], p, special, (-1,)) * ct[..., None]
+        # between equal rows the gradient is 0 and so are further derivatives, which are not those of a quotient by 0
+        equal = (out == 0)[..., None]
+        slopes = norm_gradient(differences(a, b), choose(equal, 1, out[..., None]), p, special, (-1,), jnp.sign)
+        gradients = choose(equal, 0, slopes) * ct[..., None]
         return sum_to(jnp.sum(gradients, -2), a.shape), sum_to(-jnp.sum(gradients, -3), b.shape), None
 
     def forward(a: Any, b: Any, p: Any) -> Any:

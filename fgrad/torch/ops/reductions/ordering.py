@@ -30,7 +30,7 @@ from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, ONTO_ITSELF, QUANTILE, Memory, exact
 from fgrad.torch.ops.table.overloads import overload
-from fgrad.torch.ops.table.table import Array, Integer, composite
+from fgrad.torch.ops.table.table import Array, Integer, SymInt, composite
 from fgrad.torch.ops.views.axes import transpose
 from fgrad.torch.ops.views.inplace_views import squeeze_, transpose_, unsqueeze_
 from fgrad.torch.ops.views.views import flatten, unsqueeze, wrap_dim
@@ -116,7 +116,7 @@ def _topk(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
 
 
 @composite(out=ONTO_ITSELF)
-def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(input: Array, k: SymInt, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The ``k`` largest (or smallest) elements along an axis, and their indices.
 
     Source: `torch.topk <https://docs.pytorch.org/docs/stable/generated/torch.topk.html>`_.
@@ -239,7 +239,7 @@ def _kthvalue(input: Array, k: Integer, dim: int, keepdim: bool) -> Any:
         memory=Memory.DISJOINT,
     )
 )
-def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Array, k: SymInt, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along an axis, and its index.
 
     Source: `torch.kthvalue <https://docs.pytorch.org/docs/stable/generated/torch.kthvalue.html>`_.

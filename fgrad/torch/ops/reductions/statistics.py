@@ -13,7 +13,6 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types import dtypes
-from fgrad.mutable.types.dtypes import is_half
 from fgrad.mutable.values.capacity import check_storage
 from fgrad.torch.ops.creation.copying import elements
 from fgrad.torch.ops.creation.making import tensor_beside
@@ -26,7 +25,7 @@ from fgrad.torch.ops.table.broadcasting import choose, number_like
 from fgrad.torch.ops.table.kinds import check_kinds, kind
 from fgrad.torch.ops.table.outputs import CAST, NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Overload, overload
-from fgrad.torch.ops.table.table import Array, Number, composite
+from fgrad.torch.ops.table.table import Array, Number, SymInt, composite
 from fgrad.torch.ops.views.complex_views import imag, real
 from fgrad.torch.ops.views.views import reshape
 
@@ -62,10 +61,10 @@ def _variance_pullback(ct: Any, x: Any, dim: Dims, correction: Any, special: boo
 
 
 def _rounded_once(function: Any, x: Any) -> Any:
-    """A function of an array, computed in 32 bits and rounded once if the elements have 16."""
-    if not is_half(x.dtype):
-        return function(x)
-    return lax.convert_element_type(function(lax.convert_element_type(x, np.float32)), x.dtype)
+    """A function of an array, computed in 64 bits as in PyTorch: squares of numbers of 32 bits may be out of range."""
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    result = function(lax.convert_element_type(x, wide))
+    return lax.convert_element_type(result, lax.real(x).dtype if x.dtype.kind == "c" else x.dtype)
 
 
 def _with_reduced_axes(x: Any, dim: Dims, keepdim: bool, rank: int) -> Any:
@@ -301,7 +300,7 @@ _BINCOUNT = underived("bincount", NOT_IMPLEMENTED, "self", "weights")
 
 @composite(out=NOT_TAKEN)
 @each_example("aten::bincount")
-def bincount(input: Array, weights: Any = None, minlength: int = 0) -> Tensor:
+def bincount(input: Array, weights: Any = None, minlength: SymInt = 0) -> Tensor:
     """How often each integer from 0 on occurs, or the sum of the weights of its occurrences.
 
     Source: `torch.bincount <https://docs.pytorch.org/docs/stable/generated/torch.bincount.html>`_.

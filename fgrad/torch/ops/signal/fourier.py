@@ -16,7 +16,7 @@ from fgrad.torch.ops.creation.making import tensor_from_array
 from fgrad.torch.ops.table.dispatch import UNLISTED
 from fgrad.torch.ops.table.outputs import NOT_TAKEN, floating, of_kind
 from fgrad.torch.ops.table.overloads import Overload, overload
-from fgrad.torch.ops.table.table import TABLE, Array, RowOptions, composite, write_outputs
+from fgrad.torch.ops.table.table import TABLE, Array, Dims, RowOptions, SymInt, composite, write_outputs
 from fgrad.torch.ops.views.rearranging import roll
 from fgrad.torch.ops.views.views import slice_axis, wrap_dim
 
@@ -154,7 +154,7 @@ def _check_real(function: str, input: Tensor, what: str = "real") -> None:
 
 
 @_fft(autocast="fp32", out=of_kind("fft", "complex"))
-def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def fft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along an axis.
 
     Arguments:
@@ -169,13 +169,13 @@ def fft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 @_fft(autocast="fp32", out=of_kind("ifft", "complex"))
-def ifft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def ifft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``."""
     return _to_complex(_promoted(input, False), n, dim, norm, False, False)
 
 
 @_fft(autocast="fp32", out=of_kind("rfft", "complex"))
-def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def rfft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first half of the transform of real numbers, which determines the other half.
 
     Source: `torch.fft.rfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfft.html>`_.
@@ -185,13 +185,13 @@ def rfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = N
 
 
 @_fft(autocast="fp32", out=of_kind("irfft", "floating point"))
-def irfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def irfft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``."""
     return _to_real(input, n, dim, norm, False)
 
 
 @_fft(autocast="fp32", out=of_kind("hfft", "floating point"))
-def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def hfft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of Hermitian numbers, of which the first half is given.
 
     Source: `torch.fft.hfft <https://docs.pytorch.org/docs/stable/generated/torch.fft.hfft.html>`_.
@@ -200,7 +200,7 @@ def hfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = N
 
 
 @_fft(autocast="fp32", out=of_kind("ihfft", "complex"))
-def ihfft(input: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+def ihfft(input: Array, n: SymInt | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``."""
     _check_real("ihfft", input)
     return _to_complex(_promoted(input, False), n, dim, norm, False, True)
@@ -238,7 +238,7 @@ def _over_axes(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool)
 
 
 @_fft(autocast="fp32", out=of_kind("fftn", "complex"))
-def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The transform along several axes.
 
     Source: `torch.fft.fftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftn.html>`_.
@@ -247,13 +247,13 @@ def fftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) 
 
 
 @_fft(autocast="fp32", out=of_kind("fftn", "complex"))
-def ifftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def ifftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``."""
     return _over_axes(input, s, dim, norm, False)
 
 
 @_fft(autocast="fp32", out=of_kind("rfftn", "complex"))
-def rfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def rfftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The transform of real numbers along several axes, half of it along the last one.
 
     Source: `torch.fft.rfftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftn.html>`_.
@@ -275,7 +275,7 @@ def _real_size(input: Tensor, s: Any, dims: Ints, sizes: list[int]) -> int:
 
 
 @_fft(autocast="fp32", out=of_kind("irfftn", "floating point"))
-def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def irfftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``."""
     dims, sizes = _axes_and_sizes(input, s, dim)
     if not dims:
@@ -286,7 +286,7 @@ def irfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None
 
 
 @_fft(out=of_kind("hfftn", "floating point"))
-def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def hfftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last axis, and ``fft`` along the others.
 
     Source: `torch.fft.hfftn <https://docs.pytorch.org/docs/stable/generated/torch.fft.hfftn.html>`_.
@@ -303,7 +303,7 @@ def hfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None)
 
 
 @_fft(out=of_kind("ihfftn", "complex"))
-def ihfftn(input: Array, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def ihfftn(input: Array, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``."""
     if input._type.dtype.is_complex:
         raise RuntimeError(f"Only supports floating-point dtypes, but found: {input._type.dtype.scalar_name}")
@@ -321,7 +321,7 @@ def _planar(transform: Callable[..., Tensor], name: str) -> None:
     row = TABLE[f"fft.{name[:-1]}n"]
 
     @_fft(name, out=row.out, autocast=row.autocast)
-    def planar(input: Array, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    def planar(input: Array, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
         return transform(input, s, dim, norm)
 
     planar.__doc__ = f"``{name[:-1]}n`` along two axes."
@@ -394,7 +394,7 @@ def _shifted(input: Tensor, dim: Any, inverse: bool) -> Tensor:
 
 
 @_fft(out=NOT_TAKEN)
-def fftshift(input: Array, dim: Any = None) -> Tensor:
+def fftshift(input: Array, dim: Dims = None) -> Tensor:
     """The frequencies in order, the zero frequency in the middle.
 
     Source: `torch.fft.fftshift <https://docs.pytorch.org/docs/stable/generated/torch.fft.fftshift.html>`_.
@@ -403,6 +403,6 @@ def fftshift(input: Array, dim: Any = None) -> Tensor:
 
 
 @_fft(out=NOT_TAKEN)
-def ifftshift(input: Array, dim: Any = None) -> Tensor:
+def ifftshift(input: Array, dim: Dims = None) -> Tensor:
     """The inverse of ``fftshift``."""
     return _shifted(input, dim, True)

@@ -28,6 +28,7 @@ from fgrad.mutable.types.type_names import type_name
 if TYPE_CHECKING:
     # inside the annotated functions they are arrays of any kind
     Array = Operand = Fixed = Number = Float = Integer = Arrays = Ints = Dims = Any
+    SymInt = int
 else:
 
     class Array:
@@ -46,7 +47,10 @@ else:
         """Annotates a Python number that is an input of the program as a float, without a derivative."""
 
     class Integer:
-        """Annotates a Python integer that is an input of the program."""
+        """Annotates an integer that is an input of the program, and is taken as a ``SymInt`` is."""
+
+    class SymInt:
+        """Annotates a static integer that may be symbolic in PyTorch: one in a tensor or NumPy array is taken, too."""
 
     class Arrays:
         """Annotates a sequence of tensors."""
@@ -61,8 +65,8 @@ else:
 _OPERANDS = (Array, Operand, Fixed, Number, Float, Integer, Arrays)
 #: those without a derivative
 UNDERIVED = (Fixed, Number, Float, Integer)
-_CHECKED = (*_OPERANDS, Ints, Dims, int, bool, float)
-_OPTIONAL: dict[Any, type] = {int | None: int, float | None: float}
+_CHECKED = (*_OPERANDS, Ints, Dims, SymInt, int, bool, float)
+_OPTIONAL: dict[Any, type] = {int | None: int, float | None: float, SymInt | None: SymInt}
 #: NumPy's names for parameters, which PyTorch accepts, too, and those that are different in PyTorch's overloads
 _OTHER_NAMES = {
     "axis": "dim",
@@ -276,7 +280,7 @@ class Signature:
     def _fits(self, i: int, value: Any) -> bool:
         if isinstance(value, Tensor):
             return self.kinds[i] is not Number or not (value._type.shape or value.requires_grad)
-        return self.kinds[i] is Number and isinstance(value, (*NUMBERS, np.generic))
+        return self.kinds[i] in (Number, Operand) and isinstance(value, (*NUMBERS, np.generic))
 
     def _warn_of(self, order: Sequence[str]) -> None:
         if not first_time("a former order of arguments"):
@@ -387,7 +391,7 @@ class Signature:
         if value is not self.defaults[i]:
             if kind is bool and value.__class__ is not bool:
                 raise self.refusal(i, "bool", value, count)
-            if kind is int:
+            if kind is int or kind is SymInt:
                 return self.integer(i, value, count)
             if kind in (Ints, Dims) and value is not None:
                 if isinstance(value, tuple | list):
@@ -410,7 +414,7 @@ class Signature:
         """An argument that must be an integer."""
         if value.__class__ is int:
             return value
-        if not _is_index(value):
+        if not is_index(value, self.kinds[i] is not int):
             raise self.refusal(i, "int", value, count)
         return operator.index(value)
 
@@ -445,11 +449,12 @@ def _are_integers(values: Sequence[Any]) -> bool:
     )
 
 
-def _is_index(value: Any) -> bool:
-    """Whether PyTorch accepts a value as an integer."""
+def is_index(value: Any, symbolic: bool) -> bool:
+    """Whether PyTorch accepts a value as an integer, which may be symbolic or not."""
     if isinstance(value, Tensor):
-        return not value._type.shape and not value._type.inexact and value._type.dtype is not bool_
-    return not isinstance(value, bool | np.bool_ | np.ndarray) and _has_index(value)
+        shape, numel = value._type.shape, value._type.numel
+        return (numel == 1 if symbolic else not shape) and not value._type.inexact and value._type.dtype is not bool_
+    return not isinstance(value, bool | np.bool_ if symbolic else bool | np.bool_ | np.ndarray) and _has_index(value)
 
 
 def _has_index(value: Any) -> bool:
@@ -467,6 +472,13 @@ def _is_element(value: Any, first: bool) -> bool:
     if isinstance(value, bool):
         return not first
     return not isinstance(value, np.bool_) and _has_index(value)
+
+
+def checked_int(value: Any, function: str, name: str, position: int, symbolic: bool = True) -> int:
+    """A value as an integer, which may be symbolic in PyTorch or not, or PyTorch's error: see ``checked_ints``."""
+    if not is_index(value, symbolic):
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be int, not {type_name(value)}")
+    return operator.index(value)
 
 
 def checked_ints(values: Sequence[Any], function: str, name: str, position: int) -> tuple[int, ...]:

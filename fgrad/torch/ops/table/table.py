@@ -53,6 +53,7 @@ from fgrad.torch.ops.table.signature import (
     Number as Number,
     Operand as Operand,
     Signature as Signature,
+    SymInt as SymInt,
 )
 
 
@@ -270,7 +271,7 @@ def composite(
         signature = Signature(name or public.__name__ if in_python else called.replace(".", "_"), public)
         if in_python:
             # these are Python functions in PyTorch, which do not check their arguments
-            signature.kinds = [None if kind in (int, bool) else kind for kind in signature.kinds]
+            signature.kinds = [None if kind in (int, bool, SymInt) else kind for kind in signature.kinds]
         bound = public
         if signature.operands or (signature.checked and not in_python):
             bound = _checked(called, signature.of_method(), public)
@@ -282,7 +283,7 @@ def composite(
 
 def _checked(called: str, signature: Signature, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of tensors whose arguments are bound as those of operations."""
-    checked = [i for i in signature.statics if signature.kinds[i] in (int, bool, float, Ints, Dims)]
+    checked = [i for i in signature.statics if signature.kinds[i] is not None]
     bindings = signature.bindings
     # PyTorch's Python functions do not accept ``out``
     accepts_out = "out" not in signature.names and not called.startswith("nn.functional.")

@@ -18,7 +18,7 @@ from fgrad.mutable.values.evaluation import concrete
 from fgrad.mutable.write.inplace import Before, check_captured, check_inference, check_inplace
 from fgrad.torch.ops.creation.copying import suggested_format
 from fgrad.torch.ops.creation.making import tensor_beside
-from fgrad.torch.ops.table.table import TABLE, composite
+from fgrad.torch.ops.table.table import TABLE, SymInt, composite
 from fgrad.torch.ops.views.splitting import checked_strided
 from fgrad.torch.ops.views.views import wrap_dim
 
@@ -145,7 +145,7 @@ def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
 
 
 @composite()
-def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(self: Any, size: Any, stride: Any, storage_offset: SymInt | None = None) -> Tensor:
     """``as_strided`` in place.
 
     Source: `torch.Tensor.as_strided <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.as_strided.html>`_.

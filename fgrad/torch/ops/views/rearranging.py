@@ -18,7 +18,7 @@ from fgrad.torch.ops.indexing.gathering import index_select, masked_select
 from fgrad.torch.ops.table.dispatch import IN_PYTHON
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, no_match, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Dims, Ints, composite, operation
+from fgrad.torch.ops.table.table import Array, Dims, Ints, SymInt, composite, operation
 from fgrad.torch.ops.views.joining import stack
 from fgrad.torch.ops.views.reshaping import check_vector, meshgrid, ordered_mask
 from fgrad.torch.ops.views.views import expand, flatten, unsqueeze, view_sizes, wrap_dim, wrap_dims
@@ -74,7 +74,7 @@ _REPEAT_INTERLEAVE = (
 
 @composite(out=NOT_TAKEN)
 def repeat_interleave(
-    input: Any = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Any = None, repeats: Any = None, dim: int | None = None, *, output_size: SymInt | None = None
 ) -> Tensor:
     """Each element, or each slice along an axis, repeated in place.
 

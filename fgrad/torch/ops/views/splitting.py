@@ -19,8 +19,8 @@ from fgrad.mutable.types.type_names import type_name
 from fgrad.torch.ops.table.dispatch import UNLISTED, in_python
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import no_match, types_of
-from fgrad.torch.ops.table.signature import checked_ints
-from fgrad.torch.ops.table.table import Array, Dims, composite, view
+from fgrad.torch.ops.table.signature import checked_ints, is_index, spread_ints
+from fgrad.torch.ops.table.table import Array, Dims, SymInt, composite, view
 from fgrad.torch.ops.views.views import _select_geometry, _slice_geometry, slice_axis, wrap_dim
 
 # -- diagonals and windows -------------------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ _AS_STRIDED_VIEW = ViewOperation(
 
 
 @composite(dispatch=UNLISTED)
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: SymInt | None = None) -> Tensor:
     """A view of a tensor's storage by sizes, strides and offset."""
     find_nodes((input,))
     base = input._geometry_of()
-    offset = base.offset if storage_offset is None else int(storage_offset)
+    offset = base.offset if storage_offset is None else storage_offset
     for name, argument in (("size", size), ("stride", stride)):
         if not isinstance(argument, tuple | list):
             raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type_name(argument)}")
@@ -347,7 +347,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
         for i in range(sections):
             bounds.append(bounds[-1] + length + (i < longer))
     else:
-        bounds = [0, *sections, size]
+        bounds = [0, *checked_ints(sections, "tensor_split", "indices_or_sections", 2), size]
     return tuple([slice_axis(input, axis, start, end, 1) for start, end in pairwise(bounds)])
 
 
@@ -356,8 +356,11 @@ _SPLITS = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
 
 def _split_evenly(function: str, input: Tensor, sections_or_indices: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     """``tensor_split`` of an axis that a number of pieces must divide."""
-    if sections_or_indices.__class__ is bool or not isinstance(
-        sections_or_indices, int | np.integer | Tensor | tuple | list
+    sections = int(sections_or_indices) if is_index(sections_or_indices, False) else None
+    if (
+        sections is None
+        and not is_index(sections_or_indices, True)
+        and not isinstance(sections_or_indices, tuple | list)
     ):
         raise TypeError(no_match(function, types_of((input, sections_or_indices)), _SPLITS))
     shape = input._type.shape
@@ -366,14 +369,15 @@ def _split_evenly(function: str, input: Tensor, sections_or_indices: Any, dim: i
             f"torch.{function} requires a tensor with at least {least} dimension, but got a tensor with {len(shape)} "
             "dimensions!"
         )
-    if isinstance(sections_or_indices, int | Tensor):
-        sections = sections_or_indices if isinstance(sections_or_indices, int) else int(sections_or_indices.item())
-        if sections == 0 or shape[dim] % sections:
-            raise RuntimeError(
-                f"torch.{function} attempted to split along dimension {dim}, but the size of the dimension "
-                f"{shape[dim]} is not divisible by the split_size {sections}!"
-            )
-    return tensor_split(input, sections_or_indices, dim)
+    if sections is None:
+        # one of them may be given by itself, if it is in a tensor
+        return tensor_split(input, spread_ints((sections_or_indices,), function, "indices", 2), dim)
+    if sections == 0 or shape[dim] % sections:
+        raise RuntimeError(
+            f"torch.{function} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{shape[dim]} is not divisible by the split_size {sections}!"
+        )
+    return tensor_split(input, sections, dim)
 
 
 @composite(out=NOT_TAKEN)

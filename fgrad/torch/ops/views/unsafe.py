@@ -11,7 +11,7 @@ from typing import Any
 from fgrad.mutable.operation.views import cut_from_base
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
-from fgrad.torch.ops.table.table import Array, composite, view
+from fgrad.torch.ops.table.table import Array, SymInt, composite, view
 from fgrad.torch.ops.views.splitting import (
     _equal_geometry,
     _equal_values,
@@ -34,7 +34,7 @@ def _unsafe_split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: in
 
 
 @composite(out=NOT_TAKEN)
-def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Any, split_size: SymInt, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of length ``split_size`` along an axis, the last maybe shorter, which autograd does not treat as views.
 
     Raises:

@@ -14,7 +14,7 @@ from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import NOT_IMPLEMENTED
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
-from fgrad.torch.ops.table.table import TABLE, Array, composite, run_into
+from fgrad.torch.ops.table.table import TABLE, Array, SymInt, composite, run_into
 from fgrad.torch.ops.views.splitting import as_strided, checked_lengths, checked_split_size, unbind
 from fgrad.torch.ops.views.views import narrow, select, wrap_dim
 
@@ -233,7 +233,7 @@ _SELECT = _copy("select_copy", "_select")
 
 
 @composite(method=False)
-def select_copy(input: Array, dim: int, index: int, *, out: Any = None) -> Any:
+def select_copy(input: Array, dim: int, index: SymInt, *, out: Any = None) -> Any:
     """The slice at an index along an axis, in a copy.
 
     >>> import fgrad.torch as torch
@@ -249,7 +249,7 @@ _NARROW = _copy("narrow_copy", "_slice", "NarrowCopyBackward0")
 
 
 @composite()
-def narrow_copy(input: Array, dim: int, start: Any, length: int, *, out: Any = None) -> Any:
+def narrow_copy(input: Array, dim: int, start: Any, length: SymInt, *, out: Any = None) -> Any:
     """``length`` elements along an axis from ``start`` on, in a copy.
 
     >>> import fgrad.torch as torch
@@ -265,7 +265,13 @@ def narrow_copy(input: Array, dim: int, start: Any, length: int, *, out: Any = N
 
 @composite(method=False)
 def slice_copy(
-    input: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Any = None
+    input: Array,
+    dim: int = 0,
+    start: SymInt | None = None,
+    end: SymInt | None = None,
+    step: SymInt = 1,
+    *,
+    out: Any = None,
 ) -> Any:
     """Every ``step``-th element along an axis from ``start`` to before ``end``, in a copy.
 
@@ -284,7 +290,9 @@ _AS_STRIDED = _Copy(None, AS_STRIDED_COPY)
 
 
 @composite(method=False)
-def as_strided_copy(input: Array, size: Any, stride: Any, storage_offset: int | None = None, *, out: Any = None) -> Any:
+def as_strided_copy(
+    input: Array, size: Any, stride: Any, storage_offset: SymInt | None = None, *, out: Any = None
+) -> Any:
     """The elements of a tensor's storage at the given sizes, strides and offset, in a copy.
 
     >>> import fgrad.torch as torch
@@ -318,7 +326,7 @@ _SPLIT_WITH_SIZES = _copy("split_with_sizes_copy", "_split_with_sizes")
 
 
 @composite(method=False)
-def split_copy(input: Array, split_size: int, dim: int = 0, *, out: Any = None) -> Any:
+def split_copy(input: Array, split_size: SymInt, dim: int = 0, *, out: Any = None) -> Any:
     """Pieces of ``split_size`` along an axis, the last maybe shorter, each a copy.
 
     >>> import fgrad.torch as torch

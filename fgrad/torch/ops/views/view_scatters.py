@@ -14,7 +14,7 @@ from fgrad.mutable.types.dtypes import from_numpy
 from fgrad.torch.ops.creation.copying import as_first, fill_
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.overloads import Choice, overload, overloaded
-from fgrad.torch.ops.table.table import Array, Number, composite
+from fgrad.torch.ops.table.table import Array, Number, SymInt, composite
 from fgrad.torch.ops.views.splitting import _diagonal_geometry, as_strided, checked_strided
 from fgrad.torch.ops.views.views import _select_geometry, _slice_geometry, wrap_dim
 
@@ -38,7 +38,7 @@ def _select_scatter(input: Array, src: Array, index: Number, dim: int) -> Any:
 
 
 @overloaded()
-def select_scatter(input: Array, src: Array, dim: int, index: int) -> Choice:
+def select_scatter(input: Array, src: Array, dim: int, index: SymInt) -> Choice:
     """A copy with ``input.select(dim, index)`` replaced by ``src``.
 
     >>> import fgrad.torch as torch
@@ -76,7 +76,7 @@ def _slice_scatter(input: Array, src: Array, start: Number, end: Number, dim: in
 
 @overloaded()
 def slice_scatter(
-    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Array, src: Array, dim: int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1
 ) -> Choice:
     """A copy with ``input[start:end:step]`` along an axis replaced by ``src``.
 
@@ -120,7 +120,7 @@ def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, d
 
 
 @composite()
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: SymInt | None = None) -> Tensor:
     """A copy with the elements that ``as_strided`` names replaced by ``src``.
 
     Source: `torch.as_strided_scatter <https://docs.pytorch.org/docs/stable/generated/torch.as_strided_scatter.html>`_.

@@ -23,7 +23,7 @@ from fgrad.mutable.types.type_names import tensor_type_name, type_name
 from fgrad.torch.ops.table.dispatch import METHOD_IN_PYTHON, Dispatch
 from fgrad.torch.ops.table.outputs import NOT_TAKEN
 from fgrad.torch.ops.table.signature import check_unexpected, spread_ints
-from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, composite, view
+from fgrad.torch.ops.table.table import Array, Dims, Ints as SpreadInts, Number, SymInt, composite, view
 
 
 def wrap_dim(dim: int, rank: int, scalar: bool = True) -> int:
@@ -87,7 +87,7 @@ def _select(input: Array, index: Number, dim: int) -> Any:
 
 
 @composite(out=NOT_TAKEN)
-def select(input: Any, dim: int, index: int) -> Tensor:
+def select(input: Any, dim: int, index: SymInt) -> Tensor:
     """The slice at an index along an axis, as a view.
 
     >>> import fgrad.torch as torch
@@ -137,7 +137,7 @@ def slice_axis(input: Tensor, dim: int, start: int | None, end: int | None, step
 
 
 @composite()
-def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
+def narrow(input: Any, dim: int, start: Any, length: SymInt) -> Tensor:
     """``length`` elements along an axis from ``start`` on, as a view."""
     if isinstance(start, Tensor):
         if start._type.shape or start._type.inexact or start._type.dtype is bool_:

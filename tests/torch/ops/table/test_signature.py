@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fgrad.torch as torch
@@ -83,3 +84,75 @@ def test_a_tensor_of_one_element_is_an_integer_among_integers(function, number):
             return "refused"
 
     assert play(torch) == play(pytest.importorskip("torch"))
+
+
+def _outcome(lib, function, make):
+    try:
+        result = function(lib, lib.arange(1.0, 17.0).view(4, 4), make(lib))
+    except (TypeError, RuntimeError) as error:
+        return type(error).__name__
+    return [[*x.shape] for x in (result if isinstance(result, tuple | list) else [result])]
+
+
+SYMBOLIC = {
+    "topk": lambda lib, x, n: x.topk(n),
+    "kthvalue": lambda lib, x, n: x.kthvalue(n),
+    "eye": lambda lib, x, n: lib.eye(n, n),
+    "tril": lambda lib, x, n: x.tril(n),
+    "triu_": lambda lib, x, n: x.triu_(n),
+    "narrow": lambda lib, x, n: x.narrow(0, 0, n),
+    "select": lambda lib, x, n: x.select(0, n),
+    "select_scatter": lambda lib, x, n: x.select_scatter(x[0], 0, n),
+    "slice_scatter": lambda lib, x, n: x.slice_scatter(x[:2], 0, 0, n),
+    "as_strided": lambda lib, x, n: x.as_strided((1,), (1,), n),
+    "fft": lambda lib, x, n: lib.fft.fft(x, n),
+    "irfft": lambda lib, x, n: lib.fft.irfft(x, n=n),
+    "bincount": lambda lib, x, n: x[0].long().bincount(minlength=n),
+    "multinomial": lambda lib, x, n: x.multinomial(n),
+    "randperm": lambda lib, x, n: lib.randperm(n),
+    "randint": lambda lib, x, n: lib.randint(n, (3,)),
+    "unsafe_split": lambda lib, x, n: x.unsafe_split(n),
+    "embedding": lambda lib, x, n: lib.embedding(x, x[0].long() - 1, n),
+    "nll_loss": lambda lib, x, n: lib.nn.functional.nll_loss(x, lib.tensor([0, 1, 2, 0]), ignore_index=n),
+    "vander": lambda lib, x, n: lib.linalg.vander(x, N=n),
+    "tensordot": lambda lib, x, n: lib.tensordot(x, x, n),
+    "hsplit": lambda lib, x, n: x.hsplit(n),
+    "sum, whose axis is never symbolic": lambda lib, x, n: x.softmax(n),
+    "glu": lambda lib, x, n: lib.nn.functional.glu(x, n),
+    "size": lambda lib, x, n: lib.ones(x.size(n)),
+    "stride": lambda lib, x, n: lib.ones(x.stride(n)),
+    "hann_window": lambda lib, x, n: lib.hann_window(n),
+    "one_hot": lambda lib, x, n: lib.nn.functional.one_hot(lib.tensor([0]), n),
+    "random_": lambda lib, x, n: x.random_(n),
+    "avg_pool2d": lambda lib, x, n: lib.nn.functional.avg_pool2d(x[None], n, n),
+    "avg_pool2d, two": lambda lib, x, n: lib.nn.functional.avg_pool2d(x[None], (n, n)),
+    "max_pool1d": lambda lib, x, n: lib.nn.functional.max_pool1d(x, (n,)),
+    "adaptive_avg_pool2d": lambda lib, x, n: lib.nn.functional.adaptive_avg_pool2d(x[None], (n, n)),
+    "conv1d": lambda lib, x, n: lib.nn.functional.conv1d(x, lib.ones(1, 4, 1), None, (n,)),
+    "conv2d": lambda lib, x, n: lib.nn.functional.conv2d(x[None], lib.ones(1, 1, 1, 1), None, 1, (n, 1)),
+    "unfold": lambda lib, x, n: lib.nn.functional.unfold(x[None], (n, n)),
+    "layer_norm": lambda lib, x, n: lib.nn.functional.layer_norm(x[:, :1], (n,)),
+    "fft2": lambda lib, x, n: lib.fft.fft2(x, (n, n)),
+    "fftshift": lambda lib, x, n: lib.fft.fftshift(x, (n,)),
+    "tensor_split": lambda lib, x, n: x.tensor_split([n, 2]),
+}
+GIVEN = {
+    "int": lambda lib: 1,
+    "one element": lambda lib: lib.tensor([1]),
+    "no axes": lambda lib: lib.tensor(1),
+    "two axes": lambda lib: lib.tensor([[1]], dtype=lib.uint8),
+    "two elements": lambda lib: lib.tensor([1, 1]),
+    "floating": lambda lib: lib.tensor(1.0),
+    "float": lambda lib: 1.0,
+    "bool": lambda lib: True,
+    "NumPy's": lambda lib: np.int64(1),
+    "NumPy's bool": lambda lib: np.bool_(True),
+    "str": lambda lib: "1",
+}
+
+
+@pytest.mark.parametrize("make", GIVEN.values(), ids=GIVEN)
+def test_what_is_taken_for_an_integer(make):
+    original = pytest.importorskip("torch")
+    outcomes = {name: (_outcome(torch, f, make), _outcome(original, f, make)) for name, f in SYMBOLIC.items()}
+    assert {name: both for name, both in outcomes.items() if both[0] != both[1]} == {}
