@@ -282,7 +282,7 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         old = buffer[number]
         if old is None:
             buffer[number] = grad
-        elif not modes.grad and is_exclusive(old):
+        elif not modes.grad and modes.dual_level < 0 and is_exclusive(old):  # the sum may have tangents
             old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))
@@ -293,8 +293,7 @@ def is_exclusive(grad: Tensor) -> bool:
 
     PyTorch does so too (torch/csrc/autograd/input_buffer.cpp); the versions of captured gradients show it.
     """
-    lone = grad._geometry is None and sys.getrefcount(grad) <= REFERENCES and sys.getrefcount(grad._storage) <= 2
-    return lone and not grad._tangents
+    return grad._geometry is None and sys.getrefcount(grad) <= REFERENCES and sys.getrefcount(grad._storage) <= 2
 
 
 def step(

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from jax import lax, numpy as jnp
 
 from fgrad.mutable.context.modes import Scope, modes, no_grad
@@ -42,7 +42,7 @@ class Argument:
       given: the tensor that ``vmap`` was called with.
       axis: its mapped axis.
       batch: the tensor with that axis first.
-      examples: what the function sees; with their first node and value.
+      examples: what the function sees; with the node, value and version that the batch knows of.
     """
 
     given: Tensor
@@ -51,15 +51,17 @@ class Argument:
     examples: Tensor
     node: Node | None = field(init=False)
     value: Any = field(init=False, repr=False)
+    version: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "node", self.examples._node)
         object.__setattr__(self, "value", self.examples._value())
+        object.__setattr__(self, "version", self.examples._counter.value)
 
     @property
     def unchanged(self) -> bool:
         """Whether nothing was written to the examples; the writes of running statistics are not counted."""
-        return not self.examples._counter.value and self.examples._value() is self.value
+        return self.examples._counter.value == self.version and self.examples._value() is self.value
 
 
 @frozen(eq=False)
@@ -93,6 +95,10 @@ class MapLevel:
         """The batch in whose examples' memory this is a view."""
         return next((each.batch for each in self.arguments if each.examples._storage is view._storage), None)
 
+    def renew(self, argument: Argument) -> None:
+        """Take the examples as they are now for those of the batch, to which what changed has been written."""
+        self.arguments[self.arguments.index(argument)] = evolve(argument)
+
     def write_back(self) -> None:
         """Copy to the batches what was written to their examples, and give others the history of what was written.
 
@@ -106,7 +112,8 @@ class MapLevel:
                 with nullcontext() if examples._node is not argument.node else no_grad():
                     batch.copy_(cross_out(examples, self))
                 for counter in counters_of(batch, modes.dual_level + 1):
-                    counter.value += examples._counter.value - 1  # each write counts, and the copy has been one
+                    # each write counts, and the copy has been one
+                    counter.value += examples._counter.value - argument.version - 1
         while self.duals:
             outside, inside, node = self.duals.pop(0)
             if inside._node is not node:  # the memory is the same, and the write has been counted

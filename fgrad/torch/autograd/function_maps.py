@@ -77,7 +77,11 @@ def _on_batches(cls: Any, level: MapLevel, args: tuple[Any, ...]) -> Any:
         pairs = [_batch(x, level) for x in leaves]
         batches = [batch for batch, _ in pairs]
         dims = unflatten([dim for _, dim in pairs], structure)
+        versions = [None if dim is None else batch._counter.value for batch, dim in pairs]
         returned = cls.vmap(VmapInfo(level.size, level.randomness), dims, *unflatten(batches, structure))
+    for x, (batch, dim), version in zip(leaves, pairs, versions, strict=True):
+        if dim is not None and batch._counter.value != version:
+            _write_examples(x, batch, dim, level)
     expected = (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
         "with the output. "
@@ -112,6 +116,15 @@ def _batch(x: Any, level: MapLevel) -> tuple[Any, int | None]:
     if argument.unchanged:
         return argument.given, argument.axis
     return ops.movedim(cross_out(x, level), 0, argument.axis), argument.axis
+
+
+def _write_examples(x: Tensor, batch: Tensor, dim: int, level: MapLevel) -> None:
+    """Write to an argument what the function's rule has written to its batch, with the history of it."""
+    x.copy_(cross_in(ops.movedim(batch, dim, 0), level))
+    argument = level.argument_of(x)
+    # with a level inside, the function's own node is yet to be recorded, and to be written back after the level
+    if argument is not None and batch is argument.given and modes.transforms[-1] is level:
+        level.renew(argument)
 
 
 def _examples(output: Tensor, dim: int, level: MapLevel, args: list[Any], batches: list[Any]) -> Tensor:

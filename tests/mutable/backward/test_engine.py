@@ -105,3 +105,18 @@ def test_a_leaf_that_became_a_result():
         y.backward()
 
     agree(Case("all", run), theirs)
+
+
+@pytest.mark.parametrize("factors", [(2.0, None), (None, 2.0), (2.0, None, 3.0)])
+def test_a_sum_of_gradients_has_the_tangents_of_all_of_them(factors: tuple[float | None, ...]):
+    """The gradient of a linear part has no tangent, and may be the first to arrive."""
+
+    def run(torch: Any) -> Any:
+        def loss(x: Any) -> Any:
+            y = x * 1
+            return sum((y.sin() if factor is None else y * factor).sum() for factor in factors)
+
+        x = torch.tensor([0.5, 0.7])
+        return torch.func.hessian(loss)(x), torch.func.jvp(torch.func.grad(loss), (x,), (torch.ones(2),))
+
+    agree(Case(str(factors), run), theirs)

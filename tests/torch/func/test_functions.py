@@ -166,3 +166,60 @@ def test_the_second_forward_derivative_of_a_function_is_the_mathematical_one():
         return t.func.jvp(lambda x: t.func.jvp(function, (x,), (one,))[1], (x,), (one,))[1].item()
 
     assert (second(ours), second(torch)) == (2.5, 0.0)
+
+
+def exponential_in_place(t: Any) -> Any:
+    """An exponential that is written to its operand, by its rule on batches too."""
+
+    class Exponential(t.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x.exp_()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.mark_dirty(inputs[0])
+            ctx.save_for_backward(output)
+            ctx.save_for_forward(output)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent.mul_(ctx.saved_tensors[0])
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, x: Any) -> Any:
+            Exponential.apply(x)
+            return x, dims[0]
+
+    return Exponential.apply
+
+
+def written_argument(t: Any, x: Any, dim: int) -> Any:
+    leaf = x.requires_grad_()
+    batch = leaf * 1
+    out = t.func.vmap(exponential_in_place(t), dim, dim)(batch)
+    name = batch.grad_fn.name()
+    out.sin().sum().backward()
+    return out, out is batch, batch._version, name, leaf.grad
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda t, x: written_argument(t, x, 0),
+        lambda t, x: written_argument(t, x, 1),
+        lambda t, x: t.func.vmap(lambda x: exponential_in_place(t)(x * 1))(x),
+        lambda t, x: t.func.vmap(t.func.vmap(lambda x: exponential_in_place(t)(x * 1), 0, 0), 1)(x),
+        lambda t, x: t.func.vmap(lambda x: (exponential_in_place(t)(x[:1]), x * 2)[1])(x),
+        lambda t, x: t.func.vmap(t.func.grad(lambda x: exponential_in_place(t)(x * 1).sin().sum()))(x),
+        lambda t, x: t.func.grad(lambda x: t.func.vmap(exponential_in_place(t))(x * 1).sin().sum())(x),
+        lambda t, x: t.func.jvp(t.func.vmap(lambda x: exponential_in_place(t)(x * 1)), (x,), (x,)),
+        lambda t, x: t.func.hessian(lambda x: t.func.vmap(exponential_in_place(t))(x * 1).sin().sum())(x),
+    ],
+)
+def test_a_rule_on_batches_that_writes(run: Any) -> None:
+    agree(Case("", run, (BATCH,)), torch)
