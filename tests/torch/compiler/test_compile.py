@@ -11,6 +11,7 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
+from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.torch.compiler import compilation
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 from tests.torch.compiler.test_pure import OPTIMIZERS
@@ -345,6 +346,24 @@ def test_an_interrupt_while_the_program_runs_changes_nothing(monkeypatch):
     monkeypatch.setattr(first.execution._donating, "function", interrupted)
     with pytest.raises(KeyboardInterrupt):
         step(*program.batches[0])
+    same(program.state(), before, exact=True)
+
+
+@pytest.mark.parametrize("kind", [torch.compile, torch.capture, torch.pure])
+def test_an_interrupt_while_everything_is_put_back_leaves_nothing_of_the_recording(monkeypatch, kind):
+    restore, interrupts = Snapshot.restore, iter([KeyboardInterrupt])
+
+    def interrupted(snapshot):
+        for error in interrupts:
+            raise error
+        restore(snapshot)
+
+    program = classifier()
+    program.step(*program.batches[0])
+    before = program.state()
+    monkeypatch.setattr(Snapshot, "restore", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kind(program.step)(*program.batches[0])
     same(program.state(), before, exact=True)
 
 
