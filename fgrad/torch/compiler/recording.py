@@ -39,6 +39,7 @@ from fgrad.torch.compiler.placement import Placement, placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
+from fgrad.torch.compiler.running import recording
 from fgrad.torch.compiler.step import Input, Step, arrays_in_memory, put_back
 from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.compiler.values import ExternalRef
@@ -53,6 +54,7 @@ class EagerCall:
     result: Any
 
 
+@recording
 def record(
     function: Callable[..., Any],
     args: tuple[Any, ...],
