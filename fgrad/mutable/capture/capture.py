@@ -495,6 +495,16 @@ class Capture:
         self.note_side_effect(str(error))  # in case the function catches it
         raise error
 
+    def leave_graph(self, reason: str) -> None:
+        """Continue in pieces, since Python has to execute what follows at each call.
+
+        Raises:
+          CaptureError: the call may not.
+        """
+        if not self.breakable:
+            raise self.refusal(reason)
+        self.continue_in_pieces(reason)
+
     def refusal(self, reason: str) -> CaptureError:
         """The error for something that no graph can express."""
         self.note_side_effect(reason)

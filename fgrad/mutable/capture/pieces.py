@@ -187,6 +187,9 @@ class Pieces:
         if flag is not None:
             self.expected.append((flag, here()))
 
+    def leave_graph(self, reason: str) -> None:
+        """Nothing to do: Python executes everything at each call."""
+
     def note_side_effect(self, what: str) -> None:
         """Nothing to do: side effects happen at each call."""
 

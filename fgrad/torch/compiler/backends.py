@@ -69,6 +69,33 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> None:
     """Nothing is loaded: see ``save_cache_artifacts``."""
 
 
+def _all_kept(guard_entries: Any, **options: Any) -> list[bool]:
+    """Keep every guard; for ``options={"guard_filter_fn": ...}``, which is accepted as in PyTorch."""
+    return [True for _ in guard_entries]
+
+
+keep_portable_guards_unsafe = keep_tensor_guards_unsafe = skip_all_guards_unsafe = _all_kept
+skip_guard_on_all_nn_modules_unsafe = skip_guard_on_globals_unsafe = _all_kept
+skip_guard_on_inbuilt_nn_modules_unsafe = _all_kept
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Accepted as in PyTorch; returns False, since guards never ask other processes."""
+    return False
+
+
+def load_compiled_function(file: Any, **options: Any) -> Any:
+    """Refused: programs are bound to the objects of their process.
+
+    Raises:
+      NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "torch.compiler.load_compiled_function: compiled functions cannot be saved; compile the function, and let JAX "
+        "keep its programs on disk (jax_compilation_cache_dir)"
+    )
+
+
 def wrap_numpy(fn: Any) -> Any:
     """Refused: NumPy's functions are not captured.
 

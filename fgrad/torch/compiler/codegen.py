@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, starmap
 from operator import delitem, iadd, setitem
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -52,9 +52,8 @@ class FastGuards:
     Attributes:
       fixed, others: the indices of the fixed tensors, and of the others.
       indices: the indices of all tensors that are checked and returned.
-      storages: the storages of the fixed tensors when the full guards were last checked.
-      first: for each of these storages, by id, the first tensor that has it.
-      shared: which of the others share memory, as encoded by ``sharing``.
+      known: what the full guards have last checked; None before.  It is replaced as a whole, since a signal may
+        interrupt ``remember``.
       run: the generated function.
     """
 
@@ -64,26 +63,39 @@ class FastGuards:
         self.fixed: list[int] = [i for i in self.indices if accesses[i][0] == "fixed"]
         self.others: list[int] = [i for i in self.indices if accesses[i][0] != "fixed"]
         self._excluded = excluding
-        self.storages: list[Any] = []
-        self.first: dict[int, int] = {}
-        self.shared: list[int] = []
+        self.known: Known | None = None
         self.run: Callable[..., Any] = _guard_code(effects, guards, self.fixed, self.others)
 
     def remember(self, tensors: Sequence[Tensor]) -> None:
         """Remember the storages of tensors that match."""
-        self.storages = [tensors[i]._storage for i in self.fixed]
-        self.first = {}
+        first = dict[int, int]()
         for i in (*self.fixed, *self._excluded):
-            self.first.setdefault(id(tensors[i]._storage), i)
-        self.shared = self.sharing([tensors[i]._storage for i in self.others])
-
-    def sharing(self, storages: Sequence[Storage]) -> list[int]:
-        """A number for each storage of the others; equal for equal storages."""
-        first, others = self.first, dict[int, int]()
-        return [first[k] if (k := id(s)) in first else others.setdefault(k, -i) for i, s in enumerate(storages, 1)]
+            first.setdefault(id(tensors[i]._storage), i)
+        shared = _sharing(first, [tensors[i]._storage for i in self.others])
+        self.known = Known([tensors[i]._storage for i in self.fixed], first, shared)
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor] | None:
-        return self.run(self, arguments)
+        return None if self.known is None else self.run(self.known, arguments)
+
+
+class Known(NamedTuple):
+    """The memory of the tensors of a call that matched.
+
+    Attributes:
+      storages: those of the fixed tensors.
+      first: for each of these, by id, the first tensor that has it.
+      shared: which of the others share memory, as encoded by ``_sharing``.
+    """
+
+    storages: Sequence[Storage]
+    first: Mapping[int, int]
+    shared: Sequence[int]
+
+
+def _sharing(first: Mapping[int, int], storages: Sequence[Storage]) -> list[int]:
+    """A number for each storage of the tensors that are not fixed; equal for equal storages."""
+    others = dict[int, int]()
+    return [first[k] if (k := id(s)) in first else others.setdefault(k, -i) for i, s in enumerate(storages, 1)]
 
 
 def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: Sequence[int]) -> Callable[..., Any]:
@@ -91,11 +103,11 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
     written = {at for at, _ in effects.writes}
     checked_gradients = {at for kind, at in external.accesses if kind == "gradient"}  # checked as tensors of their own
     scope = Scope(fixed=[external.tensors[i] for i in fixed], classes=[guards.tensors[i][7] for i in fixed])
-    scope |= {"elsewhere": elsewhere, "place_of": place_of}
-    lines = ["def run(self, arguments):", *_unpacked("a", len(external.arguments), "arguments")]
+    scope |= {"elsewhere": elsewhere, "place_of": place_of, "sharing": _sharing}
+    lines = ["def run(known, arguments):", *_unpacked("a", len(external.arguments), "arguments")]
     lines.append("    if [*map(type, fixed)] != classes: return None")
     lines += [f"    [{', '.join([f't{i}' for i in fixed])}] = fixed"] if fixed else []
-    lines += [f"    [{', '.join([f'k{i}' for i in fixed])}] = self.storages"] if fixed else []
+    lines += [f"    [{', '.join([f'k{i}' for i in fixed])}] = known.storages"] if fixed else []
     checked_indices = sorted((*fixed, *others))
     for i in checked_indices:
         (kind, at), signature = external.accesses[i], guards.tensors[i]
@@ -144,9 +156,10 @@ def _guard_code(effects: Effects, guards: Guards, fixed: Sequence[int], others: 
         marked = ", ".join([f"t{i}" for i in range(len(external.accesses))])
         lines.append(f"    if not {scope.name(guards.attributes_hold)}([{marked}]): return None")
     if len(others) == 1:
-        lines.append(f"    if self.first.get(id(s{others[0]}), -1) != self.shared[0]: return None")
+        lines.append(f"    if known.first.get(id(s{others[0]}), -1) != known.shared[0]: return None")
     elif others:
-        lines.append(f"    if self.sharing([{', '.join([f's{i}' for i in others])}]) != self.shared: return None")
+        storages = ", ".join([f"s{i}" for i in others])
+        lines.append(f"    if sharing(known.first, [{storages}]) != known.shared: return None")
     lines.append(f"    return [{', '.join([f't{i}' for i in checked_indices])}]")
     return function_of(lines, scope, "compiled call")
 

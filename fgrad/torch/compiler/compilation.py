@@ -1,9 +1,9 @@
 """``torch.compile``: calls of a function of tensors as compiled programs, with everything as it would be uncompiled."""
 
 import functools
-import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from attrs import define, field
 
@@ -24,13 +24,12 @@ from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_
 from fgrad.torch.compiler.originals import note_compiled, original_of
 from fgrad.torch.compiler.programs import Call, Program, Unexpected
 from fgrad.torch.compiler.recording import EagerCall, record
+from fgrad.torch.compiler.running import recording, running
 from fgrad.torch.compiler.stance import stance
 from fgrad.torch.compiler.turns import Turns
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.nn.parameter import Parameter
 
-#: the most programs of a function at a time; one that needs more runs in pieces, which need no guards
-LIMIT = 8
 #: a program that has been called so often has been worth its compilation, and gives its place to another
 WORTHWHILE = 100
 #: the arguments of most calls
@@ -43,6 +42,8 @@ class Config:
     Attributes:
       check_every: after so many calls a program is recorded again and compared, as at its second call; 1 (for
         debugging) means every call, and 0 never.
+      recompile_limit: the most programs of a function at a time, unless ``torch.compile`` was given another number; one
+        that needs more runs in pieces, which need no guards.
 
     >>> import fgrad.torch as torch
     >>> torch.compiler.config.check_every
@@ -50,10 +51,12 @@ class Config:
     """
 
     check_every: int = 1000
+    recompile_limit: int = 8
 
 
 config: Config = Config()
-_running = threading.local()
+#: for ``reset``
+_all: WeakSet["Compiled"] = WeakSet()
 
 
 @define(eq=False)
@@ -61,6 +64,7 @@ class Compiled:
     """The programs of one function.
 
     Attributes:
+      limit: the most programs at a time; None for that of all functions.
       programs: by structure, static arguments and modes.
       varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
@@ -72,6 +76,7 @@ class Compiled:
 
     function: Callable[..., Any]
     fullgraph: bool = False
+    limit: int | None = None
     programs: dict[Any, list[Program]] = field(factory=dict)
     varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
@@ -83,10 +88,21 @@ class Compiled:
 
     def __reduce__(self) -> Any:
         """A copy has no programs, since they are bound to the objects that they were recorded with."""
-        return Compiled, (self.function, self.fullgraph)
+        return Compiled, (self.function, self.fullgraph, self.limit)
+
+    def __attrs_post_init__(self) -> None:
+        _all.add(self)
+
+    def reset(self) -> None:
+        """Forget all programs, and what was learnt from calls."""
+        for each in (x for programs in self.programs.values() for x in programs):
+            each.disown()
+        fresh = Compiled(self.function, self.fullgraph, self.limit)
+        for name in ("programs", "varying", "recorded", "given_up", "shows_memory", "has_escapes", "turns", "warned"):
+            setattr(self, name, getattr(fresh, name))
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        is_inside = getattr(_running, "inside", False)
+        is_inside = running.inside
         if is_inside or self.shows_memory or not is_ordinary() or stance.name == "force_eager":
             return self.function(*args, **kwargs)
         if self.given_up:
@@ -118,12 +134,9 @@ class Compiled:
     def _by_turns(self, turns: Turns, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return turns.run(lambda: self._in_pieces(args, kwargs), lambda: self.function(*args, **kwargs))
 
+    @recording
     def _in_pieces(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        try:
-            _running.inside = True
-            return Pieces(LiveTape()).call(self.function, args, kwargs)
-        finally:
-            _running.inside = False
+        return Pieces(LiveTape()).call(self.function, args, kwargs)
 
     def _first(self, key: Any, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any) -> Any:
         """Record a call that no program applies to."""
@@ -142,11 +155,12 @@ class Compiled:
                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                 f"function name: '{_name(self.function)}'"
             )
-        if self.recorded >= LIMIT and not self._made_room():
+        limit = config.recompile_limit if self.limit is None else self.limit
+        if self.recorded >= limit and not self._made_room():
             self.given_up = True
             if not self._differs_in_numbers(key, inputs):
                 warn(
-                    f"torch.compile: {_name(self.function)} has been recorded {LIMIT} times, each time because "
+                    f"torch.compile: {_name(self.function)} has been recorded {limit} times, each time because "
                     "something that it depends on had changed; from now on it runs in pieces, and is recorded at each "
                     "call. torch.compiler.explain shows what its programs depend on."
                 )
@@ -207,6 +221,8 @@ class Compiled:
 
     def _made_room(self) -> bool:
         """Drop an old program, if it has been worth its compilation: a search may have trained with many models."""
+        if not self.programs:
+            return False
         key, (*newer, oldest) = next(iter(self.programs.items()))
         if oldest.calls < WORTHWHILE:
             return False
@@ -260,16 +276,10 @@ class Compiled:
 
         One that is differentiated up to a higher order changes nothing.
         """
-        try:
-            _running.inside = True
-            if symbolic is None:
-                symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
-            strict = self.fullgraph and not (symbolic or held or growing)
-            program, done, capture = record(
-                self.function, args, kwargs, strict, order > 1, symbolic, held, growing, order
-            )
-        finally:
-            _running.inside = False
+        if symbolic is None:
+            symbolic = [place for place, _ in number_arguments(args, kwargs) if place in self.varying.places]
+        strict = self.fullgraph and not (symbolic or held or growing)
+        program, done, capture = record(self.function, args, kwargs, strict, order > 1, symbolic, held, growing, order)
         program.release(capture)
         return program, done
 
@@ -332,7 +342,11 @@ def compile(
     backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """A function whose calls are captured once and then run as one XLA program; without a function, a decorator.
 
@@ -342,9 +356,13 @@ def compile(
     Arguments:
       model: a function, such as a whole training step, or a module.
       fullgraph: raise an error where a call cannot be captured because it needs a number.
-      dynamic, mode, options: accepted as in PyTorch.  A program is made for each combination of types.
+      dynamic, mode, options, name, shapes_spec: accepted as in PyTorch.  A program is made for each combination of
+        types.
       backend: one of PyTorch's names, or a function; XLA compiles every program.
       disable: return ``model`` unchanged.
+      recompile_limit: the most programs of this function at a time; by default
+        ``torch.compiler.config.recompile_limit``.
+      isolate_recompiles: accepted as in PyTorch; each compiled function has programs of its own.
 
     Raises:
       RuntimeError: both ``mode`` and ``options`` are given, or the mode or the back end is unknown.
@@ -371,9 +389,8 @@ def compile(
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     check_backend(backend)
     if model is None:
-        return lambda model: compile(
-            model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
-        )
+        options_given = {"fullgraph": fullgraph, "disable": disable, "recompile_limit": recompile_limit}
+        return functools.partial(compile, **options_given)
     if not callable(model):
         raise TypeError(f"torch.compile takes a function or a module, got {type(model).__name__}")
     if disable:
@@ -381,10 +398,10 @@ def compile(
     if isinstance(model, Module):
         if isinstance(model, OptimizedModule):
             return model
-        return OptimizedModule(model, functools.partial(_call, Compiled(model, fullgraph)))
+        return OptimizedModule(model, functools.partial(_call, Compiled(model, fullgraph, recompile_limit)))
     if getattr(model, "_fgrad_uncompiled", False):
         return model
-    compiled = Compiled(original_of(model), fullgraph)
+    compiled = Compiled(original_of(model), fullgraph, recompile_limit)
 
     @functools.wraps(model)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -402,45 +419,7 @@ def _call(compiled: Compiled, *args: Any, **kwargs: Any) -> Any:
 module.enter(compile)
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that ``torch.compile`` leaves alone; without one, a decorator."""
-    if fn is None:
-        return lambda fn: disable(fn, recursive, reason=reason)
-    if isinstance(fn, Module):
-        return fn
-
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    call._fgrad_uncompiled = True  # type: ignore[attr-defined]
-    return call
-
-
-def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it is."""
-    return fn
-
-
-def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it is."""
-    return fn
-
-
-def is_compiling() -> bool:
-    """Whether a function is being captured for ``torch.compile`` on this thread."""
-    return getattr(_running, "inside", False)
-
-
-def is_dynamo_compiling() -> bool:
-    """As ``is_compiling``."""
-    return is_compiling()
-
-
-def is_exporting() -> bool:
-    """Whether a program is being exported: never."""
-    return False
-
-
 def reset() -> None:
-    """Accepted as in PyTorch; programs belong to the functions that ``torch.compile`` returns."""
+    """Forget the programs of all compiled functions, and which of them run in pieces or uncompiled."""
+    for each in list(_all):
+        each.reset()

@@ -206,10 +206,10 @@ class Program:
         required = [] if self.required is None else self.required.reads
         self.read_required = reader(required, count)
         self.fast_effects = FastEffects(effects, len(graph.outputs))
-        self.fast_guards = FastGuards(effects, guards)
         if others is not self.reads:
             late = self.numbers.late
             self.steady = Steady(effects, guards, others, self.fast_effects, self.execution, late, required)
+        self.fast_guards = FastGuards(effects, guards)  # last: a signal may interrupt this, and then all is made anew
 
     def _call(self, tensors: Sequence[Tensor], numbers: Sequence[Any], arguments: Sequence[Tensor]) -> "Call":
         steady = self.steady

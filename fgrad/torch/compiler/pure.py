@@ -34,7 +34,8 @@ from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, le
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.python_state import check_unchanged, is_same
 from fgrad.torch.compiler.reachable import snapshot_of
-from fgrad.torch.compiler.step import Step, check_shown, step_of
+from fgrad.torch.compiler.step import Step, check_shown, put_back, step_of
+from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.nn.modules.module import Module
 from fgrad.torch.optim.lbfgs import LBFGS
 from fgrad.torch.optim.optimizer import Optimizer
@@ -97,7 +98,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     """
 
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
-        first = Capture(snapshot_of(function, args, kwargs))
+        first, switches = Capture(snapshot_of(function, args, kwargs)), Switches.now()
         try:
             first_values = _values_of(_run_first(first, function, args, kwargs))
             check_unchanged(first.snapshot, again=False)
@@ -110,9 +111,9 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
                 check_unchanged(second.snapshot, again=True)
                 make = _pure_function(step, first, first_values)
             finally:
-                second.restore()
+                put_back(second, switches)
         finally:
-            first.restore()
+            put_back(first, switches)
         pure_function = make((args, kwargs), (later_args, later_kwargs))
         return pure_function, pure_function.state()
 

@@ -39,7 +39,8 @@ from fgrad.torch.compiler.placement import Placement, placement_of
 from fgrad.torch.compiler.programs import Program
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.requirements import requirement_of
-from fgrad.torch.compiler.step import Input, Step, arrays_in_memory
+from fgrad.torch.compiler.running import recording
+from fgrad.torch.compiler.step import Input, Step, arrays_in_memory, put_back
 from fgrad.torch.compiler.switches import Switches
 from fgrad.torch.compiler.values import ExternalRef
 from fgrad.torch.compiler.windows import Window, views_of_arguments, with_window
@@ -53,6 +54,7 @@ class EagerCall:
     result: Any
 
 
+@recording
 def record(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -101,24 +103,23 @@ def record(
         if capture.pieces is not None:
             done = EagerCall(settled(result))
     finally:
-        if capture.pieces is not None and capture.symbolic.steps:
-            left = sys.exc_info()[1] if done is None else done.result
-            roots = [] if left is None else [(Location("result", ("result",)), left)]
-            settle(snapshot_of(function, args, kwargs).walk(roots))
-        refused = program.refused is not None
-        program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
-        if refused:  # Python runs at each call, and may use the numbers
-            program.numbers = program.numbers.outcomes()
-        program.changed = [x for x in changed_numbers(capture.snapshot) if x.place not in capture.held]
-        if program.breaks == (GREW,):
-            program.grown = [*grown_lists(capture.snapshot)]
-        if refused:
-            program.guards = guards_of_refused(capture, guards)
-        if capture.pieces is None or trial:
-            capture.restore()
-            switches.restore()
-            for source, state in states:
-                source.restore(state)
+        try:
+            if capture.pieces is not None and capture.symbolic.steps:
+                left = sys.exc_info()[1] if done is None else done.result
+                roots = [] if left is None else [(Location("result", ("result",)), left)]
+                settle(snapshot_of(function, args, kwargs).walk(roots))
+            refused = program.refused is not None
+            program.held, program.growing, program.numbers = held, growing, capture.symbolic.recorded()
+            if refused:  # Python runs at each call, and may use the numbers
+                program.numbers = program.numbers.outcomes()
+            program.changed = [x for x in changed_numbers(capture.snapshot) if x.place not in capture.held]
+            if program.breaks == (GREW,):
+                program.grown = [*grown_lists(capture.snapshot)]
+            if refused:
+                program.guards = guards_of_refused(capture, guards)
+        finally:
+            if capture.pieces is None or trial:
+                put_back(capture, switches, states)
     if program.effects is not None:
         program.guards = guards_of(capture, program.effects, program.windows)
     program.seconds = time.perf_counter() - start

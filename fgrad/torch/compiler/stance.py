@@ -4,6 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.torch.compiler.backends import check_backend
+from fgrad.torch.compiler.running import leave_graph
+
 STANCES = (
     "default",
     "eager_then_compile",
@@ -37,7 +40,7 @@ class set_stance:
       skip_guard_eval_unsafe, force_backend: accepted as in PyTorch; guards are always checked.
 
     Raises:
-      RuntimeError: there is no such stance.
+      RuntimeError: there is no such stance or back end, or a back end is given for another stance than ``"default"``.
 
     >>> import fgrad.torch as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -52,6 +55,10 @@ class set_stance:
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None):
         if stance not in STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'; there are {', '.join(STANCES)}")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        check_backend(force_backend)
+        leave_graph("The function sets the stance of torch.compile.")
         self.name: str = stance
         self.before: str = _set(stance)
 
@@ -81,13 +88,3 @@ def _set(name: str) -> str:
 
 def cudagraph_mark_step_begin() -> None:
     """Accepted as in PyTorch; no call's results are overwritten by the next one."""
-
-
-def nested_compile_region(fn: Any = None, **options: Any) -> Any:
-    """The function as it is; without one, a decorator."""
-    return (lambda fn: fn) if fn is None else fn
-
-
-def substitute_in_graph(original_fn: Callable[..., Any], **options: bool) -> Callable[[Any], Any]:
-    """A decorator that returns its function: captures record the original one as it runs."""
-    return lambda fn: fn

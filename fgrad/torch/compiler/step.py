@@ -1,6 +1,6 @@
 """One captured call: its inputs and outputs by name, and its graph."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,5 +141,23 @@ def captured(
         result = capture.run(function, args, kwargs)
         return use(step_of(capture, function, args, kwargs, result))
     finally:
-        capture.restore()
-        switches.restore()
+        put_back(capture, switches)
+
+
+def put_back(capture: Capture, switches: Switches, states: Sequence[tuple[Any, Any]] = ()) -> None:
+    """Restore everything from outside, the switches, and the states of some generators.
+
+    A signal may interrupt this: then it is done anew before the signal's error goes on.
+    """
+    try:
+        _put_back(capture, switches, states)
+    except BaseException:
+        _put_back(capture, switches, states)
+        raise
+
+
+def _put_back(capture: Capture, switches: Switches, states: Sequence[tuple[Any, Any]]) -> None:
+    capture.restore()
+    switches.restore()
+    for source, state in states:
+        source.restore(state)

@@ -1,5 +1,7 @@
 """The back ends of ``torch.compile``."""
 
+import inspect
+
 import pytest
 
 import fgrad.torch as torch
@@ -35,6 +37,23 @@ def test_the_default_back_end_can_be_set():
     torch.compiler.set_default_backend("eager")
     assert torch.compiler.get_default_backend() == "eager"
     torch.compiler.set_default_backend("inductor")
+
+
+def test_every_name_of_pytorch_is_there():
+    theirs = pytest.importorskip("torch")
+    assert [name for name in theirs.compiler.__all__ if not hasattr(torch.compiler, name)] == []
+    ours, wanted = (inspect.signature(library.compile).parameters for library in (torch, theirs))
+    assert list(ours) == list(wanted)
+
+
+def test_guards_are_never_left_out():
+    for name in ("keep_tensor_guards_unsafe", "skip_all_guards_unsafe", "skip_guard_on_globals_unsafe"):
+        keep = getattr(torch.compiler, name)
+        assert keep([1, 2]) == [True, True]
+        assert torch.compile(lambda x: x * 2, options={"guard_filter_fn": keep})(torch.ones(1)).item() == 2
+    assert torch.compiler.set_enable_guard_collectives(True) is False
+    with pytest.raises(NotImplementedError, match="compiled functions cannot be saved"):
+        torch.compiler.load_compiled_function(None)
 
 
 def test_numpy_functions_are_refused():

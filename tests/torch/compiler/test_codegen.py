@@ -8,7 +8,8 @@ import pytest
 
 import fgrad.torch as torch
 from fgrad.mutable.tensor.attributes import fields_of
-from fgrad.torch.compiler import steady
+from fgrad.torch.compiler import codegen, steady
+from fgrad.torch.compiler.codegen import FastGuards
 from tests.torch.compiler.programs import classifier, close
 from tests.torch.compiler.test_compile import programs
 
@@ -61,6 +62,27 @@ def test_no_signal_is_handled_between_the_first_effect_and_the_last():
     wanted = len(effects.writes) + len(effects.counts) + len(effects.fields)
     assert len([i for i in stores if i >= first]) == wanted
     assert not any(each.opname.startswith(("CALL", "JUMP_BACKWARD")) for each in lines[first : stores[-1]])
+
+
+@pytest.mark.parametrize("owner, name", [(FastGuards, "remember"), (codegen, "_effect_code"), (steady, "reader")])
+def test_an_interrupt_before_the_first_run_leaves_a_program_that_works(monkeypatch, owner, name):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    w, step = descent()
+    compiled = torch.compile(step)
+    compiled(torch.ones(2))  # makes the optimiser's state
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(torch.ones(2))
+    other, plain = descent()
+    for _ in range(4):
+        compiled(torch.ones(2))
+    for _ in range(5):
+        plain(torch.ones(2))
+    assert uses_generated_code(compiled, torch.ones(2))
+    close(w.detach(), other.detach(), exact=False)
 
 
 @pytest.mark.parametrize("others", [0, 1, 20])

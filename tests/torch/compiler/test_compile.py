@@ -11,6 +11,7 @@ import pytest
 
 import fgrad
 import fgrad.torch as torch
+from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.torch.compiler import compilation
 from tests.torch.compiler.programs import classifier, close, of_tensor, same
 from tests.torch.compiler.test_pure import OPTIMIZERS
@@ -348,12 +349,58 @@ def test_an_interrupt_while_the_program_runs_changes_nothing(monkeypatch):
     same(program.state(), before, exact=True)
 
 
+@pytest.mark.parametrize("kind", [torch.compile, torch.capture, torch.pure])
+def test_an_interrupt_while_everything_is_put_back_leaves_nothing_of_the_recording(monkeypatch, kind):
+    restore, interrupts = Snapshot.restore, iter([KeyboardInterrupt])
+
+    def interrupted(snapshot):
+        for error in interrupts:
+            raise error
+        restore(snapshot)
+
+    program = classifier()
+    program.step(*program.batches[0])
+    before = program.state()
+    monkeypatch.setattr(Snapshot, "restore", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kind(program.step)(*program.batches[0])
+    same(program.state(), before, exact=True)
+
+
 def test_what_always_changes_runs_in_pieces_with_a_warning():
     compiled = torch.compile(lambda x: (x * 2).sum(0))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert [compiled(torch.ones(k)).item() for k in range(12)] == [2 * k for k in range(12)]
     assert len([w for w in seen if "from now on it runs in pieces" in str(w.message)]) == 1
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_the_limit_of_programs_can_be_given(decorated):
+    def of(x):
+        return (x * 2).sum(0)
+
+    given = {"recompile_limit": 2, "name": "of", "isolate_recompiles": True, "shapes_spec": None}
+    compiled = torch.compile(**given)(of) if decorated else torch.compile(of, **given)
+    with pytest.warns(UserWarning, match="has been recorded 2 times"):
+        assert [compiled(torch.ones(k)).item() for k in range(1, 4)] == [2, 4, 6]
+    with pytest.warns(UserWarning, match="has been recorded 0 times"):
+        assert torch.compile(of, recompile_limit=0)(torch.ones(1)).item() == 2
+
+
+def test_reset_forgets_all_programs():
+    w, scale = torch.ones(2), [3]
+    compiled = torch.compile(lambda x: w.mul_(x * scale[0]), recompile_limit=1)
+    for _ in range(4):
+        compiled(torch.ones(2))
+    with pytest.warns(UserWarning, match="from now on it runs in pieces"):
+        compiled(torch.ones(1))
+    assert compiled._compiled.given_up
+    torch.compiler.reset()
+    assert not programs(compiled) and not compiled._compiled.given_up
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert w.tolist() == [3.0**9] * 2 and is_compiled(compiled)
 
 
 def test_explain_lists_what_a_call_consists_of():
@@ -423,18 +470,18 @@ def test_a_search_over_many_models(monkeypatch):
     monkeypatch.setattr(compilation, "WORTHWHILE", 3)
     step = torch.compile(lambda model, x: model(x).sum())
     x = torch.ones(2, 3)
-    models = [torch.nn.Linear(3, 1) for _ in range(compilation.LIMIT + 3)]
+    models = [torch.nn.Linear(3, 1) for _ in range(torch.compiler.config.recompile_limit + 3)]
     for model in models:
         for _ in range(3):
             assert torch.equal(step(model, x), model(x).sum())
-    assert (step._compiled.given_up, step._compiled.recorded) == (False, compilation.LIMIT)
+    assert (step._compiled.given_up, step._compiled.recorded) == (False, torch.compiler.config.recompile_limit)
     assert {id(key[1][0].value) for key in step._compiled.programs} == {id(model) for model in models[3:]}
     step(models[0], x)  # this one's program is gone, and it takes the place of the next
-    assert [step._compiled.given_up, step._compiled.recorded] == [False, compilation.LIMIT]
+    assert [step._compiled.given_up, step._compiled.recorded] == [False, torch.compiler.config.recompile_limit]
     for model in models[1:4]:
         step(model, x)
     assert not step._compiled.given_up
     with pytest.warns(UserWarning, match="has been recorded 8 times"):
-        for model in [torch.nn.Linear(3, 1) for _ in range(compilation.LIMIT)]:
+        for model in [torch.nn.Linear(3, 1) for _ in range(torch.compiler.config.recompile_limit)]:
             assert torch.equal(step(model, x), model(x).sum())
     assert step._compiled.given_up

@@ -644,3 +644,13 @@ def test_the_gradient_of_a_parameter_that_the_first_call_makes_is_an_error():
 
     with pytest.raises(RuntimeError, match=r"^torch.pure: kept\['p'\].grad is made by the first call"):
         torch.pure(step)(torch.ones(2))
+
+
+def test_a_mode_that_the_function_leaves_changed_is_put_back():
+    def of(x):
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        return x * 2
+
+    torch.pure(of)(torch.ones(1))
+    assert torch.is_grad_enabled() and torch.get_default_dtype() is torch.float32
