@@ -21,6 +21,7 @@ from fgrad.api.reverse import vjp as reverse_derivative
 from fgrad.api.rule_calls import check_cotangents, check_count, explained
 from fgrad.api.staging import vmap
 from fgrad.graph.op import BATCHING, enter_batching
+from fgrad.graph.regions import beside_vjp
 from fgrad.jaxcore import Primitive, current_trace, primitive, remember_primitive, typeof
 from fgrad.jaxtypes import is_inexact
 from fgrad.record.recording import Recording
@@ -176,7 +177,7 @@ def _for_function(fun: Callable[..., Any], rules: Rules) -> Callable[..., Any]:
     if jvp is None and rules.transpose is not None and rules.vjp is None:
         # JAX cannot transpose a custom_vjp call, so it gets the plain function
         jvp = _jvp_of_linear(rules, lambda *args: (outer if isinstance(current_trace(), Recording) else plain)(*args))
-    outer = inner if jvp is None else _with_jvp(inner, jvp, lambda *args: outer(*args))
+    outer = inner if jvp is None else _with_jvp(inner, jvp, lambda *args: outer(*args), vjp is not None)
 
     @functools.wraps(fun)
     def ruled(*args: Any, **kwargs: Any) -> Any:
@@ -225,7 +226,9 @@ def _with_vjp(
     return custom
 
 
-def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], ruled: Callable[..., Any]) -> Callable[..., Any]:
+def _with_jvp(
+    fun: Callable[..., Any], jvp: Callable[..., Any], ruled: Callable[..., Any], has_vjp: bool
+) -> Callable[..., Any]:
     custom = custom_jvp(_positional(fun))
 
     @functools.wraps(jvp)
@@ -234,7 +237,7 @@ def _with_jvp(fun: Callable[..., Any], jvp: Callable[..., Any], ruled: Callable[
         tangents = tuple([tree_util.tree_map(_none_for_float0, t) for t in tangents])
         return out, _with_zeros(jvp(tangents, out, *primals), out)
 
-    custom.defjvp(rule)
+    custom.defjvp(beside_vjp(rule) if has_vjp else rule)
     return custom
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.graph.discharge import without_tokens
 from fgrad.graph.graph import Builder, Const, Graph, applied
-from fgrad.graph.importing import custom_jvp_op, label_of, threaded, thunk_key, zeros_const
+from fgrad.graph.importing import custom_jvp_op, label_of, ruled_by, threaded, thunk_key, zeros_const
 from fgrad.graph.references import THREADED, Threaded, value_type
 from fgrad.graph.regions import Deferred, DeferredByZeros
 from fgrad.jaxcore import ShapedArray
@@ -87,7 +87,7 @@ def _custom_jvp(params: dict[str, Any], types: Sequence[Any], names: Sequence[An
     deferred = Deferred(("jvp", thunk_key(thunk, values[n:]), tuple(own)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    op = custom_jvp_op(function, n, deferred, label_of(params["call_jaxpr"], thunk), values)
+    op = custom_jvp_op(ruled_by(thunk, function), n, deferred, label_of(params["call_jaxpr"], thunk), values)
     return Threaded(applied(op), tuple(references))
 
 

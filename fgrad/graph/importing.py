@@ -22,12 +22,14 @@ from fgrad.graph.regions import (
     custom_jvp,
     custom_vjp,
     custom_vmap,
+    is_beside_vjp,
     linear_call,
     linear_solve,
     plain,
     python_call_graph,
     remat,
     scan,
+    vjp_call,
     while_,
 )
 from fgrad.graph.remat_policies import as_record
@@ -257,7 +259,18 @@ def _custom_jvp(params: dict[str, Any], in_types: Sequence[ShapedArray]) -> Op:
     deferred = Deferred(("jvp", thunk_key(thunk, types)), rule)
     if params.get("symbolic_zeros"):
         deferred = DeferredByZeros(deferred, rule)
-    return custom_jvp_op(call, n, deferred, label_of(params["call_jaxpr"], thunk), in_types)
+    return custom_jvp_op(ruled_by(thunk, call), n, deferred, label_of(params["call_jaxpr"], thunk), in_types)
+
+
+def ruled_by(jvp: Any, call: Graph) -> Graph:
+    """The body of a function with this rule: if a call with a custom vjp is all of it, the body of that.
+
+    Else it would have both rules: NOTE [A function with both rules].  If it has, the body is left as it is.
+    """
+    while (node := vjp_call(call)) is not None and not is_beside_vjp(jvp):
+        builder = Builder(call.in_types)
+        call = builder.finish(builder.splice(node.op.params["call"], node.inputs))
+    return call
 
 
 def custom_jvp_op(call: Graph, num_consts: int, rule: Deferred, label: str, in_types: Sequence[ShapedArray]) -> Op:

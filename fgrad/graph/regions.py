@@ -15,11 +15,11 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fgrad import errors
-from fgrad.graph.graph import Graph, applied, evaluate
+from fgrad.graph.graph import Graph, Node, applied, evaluate
 from fgrad.graph.held import held
 from fgrad.graph.linear_regions import LinearCall, LinearSolve, only_transposed
 from fgrad.graph.op import CallRegion, Op, Region, intern
-from fgrad.jaxcore import ShapedArray, axis_sizes, bind_remat, current_trace, set_trace
+from fgrad.jaxcore import ShapedArray, axis_sizes, bind_remat, current_trace, set_trace, wrapped_function
 from fgrad.jaxtypes import explicit_sharding, is_inexact, strong, varying_axes, zero_tangent
 
 
@@ -288,8 +288,32 @@ class CustomJvp(CallRegion):
             outs = evaluate(rule.of(live[k:]), [*primals[k:], *live_tangents])
             return tuple(outs[:n]), _fill(outs[:n], outs[n:])
 
-        function.defjvp(jvp, symbolic_zeros=True)
+        function.defjvp(beside_vjp(jvp) if vjp_call(call) is not None else jvp, symbolic_zeros=True)
         return function(*args)
+
+
+def vjp_call(call: Graph) -> Node | None:
+    """The call with a rule for reverse mode that is all of this graph."""
+    if len(call.nodes) != 1 or call.nodes[0].op.primitive is not custom_vjp:
+        return None
+    node, n = call.nodes[0], len(call.in_types)
+    is_all = sorted(node.inputs) == list(range(n)) and list(call.outputs) == list(range(n, n + len(call.outputs)))
+    return node if is_all else None
+
+
+def beside_vjp(jvp: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a rule for forward mode as the first of two: NOTE [A function with both rules]."""
+    jvp.fgrad_beside_vjp = True  # type: ignore[attr-defined]
+    return jvp
+
+
+def is_beside_vjp(jvp: Any) -> bool:
+    """Whether a rule as JAX wraps it is marked; its batched form wraps it again."""
+    while jvp is not None:
+        if getattr(jvp.f, "fgrad_beside_vjp", False):
+            return True
+        jvp = wrapped_function(jvp)
+    return False
 
 
 @frozen

@@ -19,10 +19,17 @@ import jax.ref
 import numpy as np
 
 from fgrad.graph.graph import Builder, Graph, evaluate
-from fgrad.graph.importing import custom_jvp_op, custom_vjp_op, is_made_by_jax, rule_key, vjp_rule
+from fgrad.graph.importing import (
+    custom_jvp_op,
+    custom_vjp_op,
+    is_made_by_jax,
+    rule_key,
+    ruled_by,
+    vjp_rule,
+)
 from fgrad.graph.op import Kept, Op
 from fgrad.graph.references import value_type
-from fgrad.graph.regions import Deferred, VjpRule, custom_vjp
+from fgrad.graph.regions import Deferred, VjpRule, vjp_call
 from fgrad.graph.source import RawSource, here
 from fgrad.jaxcore import (
     ShapedArray,
@@ -130,7 +137,7 @@ def custom_jvp_call(
         ]
 
     # if the body has a rule for reverse mode, this one may never run: NOTE [A function with both rules]
-    both = len(call.nodes) == 1 and call.nodes[0].op.primitive is custom_vjp
+    both = vjp_call(call := ruled_by(jvp, call)) is not None
     make_rule = recording.rule_run_now if accesses else recording.staged_rule if both else recording.rule
     key = (rule_key(jvp, types), *_key_of(references))
     deferred = make_rule(key, rule, args, tangent_types, lambda graph, outs, live: graph, symbolic_zeros)

@@ -391,6 +391,40 @@ def test_any_rules_of_a_function(modes):
     fgrad.check_rule(f, *args)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.vmap, lambda f: jax.vmap(jax.jit(f))])
+def test_with_both_rules_reverse_mode_takes_the_one_for_it(wrap):
+    log = []
+    f = wrap(product(log, "vjp", "jvp"))
+    fgrad.clear_cache()
+    same(fgrad.grad(lambda x: f(x, x).sum())(X), jax.grad(lambda x: jnp.sum(jnp.sin(x) * x))(X))
+    assert set(log) == {"vjp"}
+
+
+def with_rules(lib, order):
+    """A function with a rule for one mode that only calls one with a rule for the other; the slopes are 10 and 2."""
+    f = lambda x: jnp.sin(x)  # noqa: E731
+    for kind in order:
+        body = f
+        if kind == "vjp":
+            f = lib.custom_vjp(body)
+            f.defvjp(lambda x, body=body: (body(x), x), lambda x, ct: (2 * ct,))
+        else:
+            f = lib.custom_jvp(body)
+            f.defjvp(lambda p, t, body=body: (body(*p), 10 * t[0]))
+    return f
+
+
+@pytest.mark.parametrize("make", [fgrad, jax])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.vmap, lambda f: jax.vmap(jax.jit(f)), fgrad.checkpoint])
+@pytest.mark.parametrize("order", [("vjp", "jvp"), ("vjp", "vjp", "jvp"), ("jvp", "vjp"), ("vjp", "jvp", "vjp", "jvp")])
+def test_the_outer_one_of_two_rules_counts(make, wrap, order):
+    slopes = jnp.full(3, 10.0 if order[-1] == "jvp" else 2.0, jnp.float32)
+    f = wrap(with_rules(make, order))
+    same(fgrad.grad(lambda x: f(x).sum())(X), slopes)
+    same(fgrad.jit(fgrad.grad(lambda x: f(x).sum()))(X), slopes)
+    same(fgrad.jvp(f, (X,), (jnp.ones(3),))[1], slopes)
+
+
 def test_a_linear_function():
     log = []
     f = fgrad.define_rule(

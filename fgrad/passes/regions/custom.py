@@ -3,7 +3,9 @@
 NOTE [A function with both rules]
 A function may have a rule for each mode (``fgrad.define_rule``).  It is a custom_jvp call whose body is one custom_vjp
 call and nothing else.  Forward mode meets the outer rule first; reverse mode looks through to the inner one.  Under
-JAX's own transformations, which know no such pairs, the outer rule serves both modes.
+JAX's own transformations, which know no such pairs, the outer rule serves both modes.  So does a user's rule of a
+function that only calls one with a custom vjp: the rule of a pair is marked (``beside_vjp``), and from the body of any
+other a custom vjp that is all of it is taken out (``ruled_by``).
 
 A rule says nothing about integers: where these are transposed, the call counts as its body.
 """
@@ -12,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fgrad import errors
-from fgrad.graph.graph import Builder, Graph, Node, applied, labelled
+from fgrad.graph.graph import Builder, Graph, applied, labelled
 from fgrad.graph.linear_regions import no_forward_mode, only_transposed
 from fgrad.graph.op import Op, intern
 from fgrad.graph.references import accesses_reference
-from fgrad.graph.regions import Deferred, VjpRule, python_call_graph
+from fgrad.graph.regions import Deferred, VjpRule, python_call_graph, vjp_call
 from fgrad.jaxcore import ShapedArray, for_want_of_numbers
 from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import of_integers
@@ -109,19 +111,9 @@ def _jvp_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adj
     return adjoint_of_tangents(op, _jvp_tangents(op, needs, False), needs, live)
 
 
-def _inner_call(op: Op) -> Node | None:
-    """The call with a custom vjp that is the whole body; see NOTE [A function with both rules]."""
-    call: Graph = op.params["call"]
-    n, m = len(op.in_types), len(op.out_types)
-    if len(call.nodes) != 1 or call.nodes[0].op.name != "custom_vjp":
-        return None
-    is_all = sorted(call.nodes[0].inputs) == list(range(n)) and list(call.outputs) == list(range(n, n + m))
-    return call.nodes[0] if is_all else None
-
-
 def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> Adjoint | None:
     """Reverse mode by the custom vjp that is the whole body."""
-    node = _inner_call(op)
+    node = vjp_call(op.params["call"])
     if node is None:
         return None
     n, ins = len(op.in_types), node.inputs
@@ -137,7 +129,7 @@ def _inner_adjoint(op: Op, needs: tuple[bool, ...], live: tuple[bool, ...]) -> A
 def _jvp_varied(op: Op, needs: tuple[bool, ...]) -> list[bool]:
     """Which outputs vary by the rule: one may give tangents that do not depend on those of the inputs."""
     everything = [True] * len(op.out_types)
-    if any(needs[: op.params["num_consts"]]) or _inner_call(op) is not None:
+    if any(needs[: op.params["num_consts"]]) or vjp_call(op.params["call"]) is not None:
         return everything
     try:
         local = _jvp_tangents(op, needs, False)

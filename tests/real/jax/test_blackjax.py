@@ -1,12 +1,13 @@
 """blackjax: the gradient of a log density, and a step of its integrator."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 from tests.real.jax.compare import compare
 
 pytestmark = pytest.mark.real
-pytest.importorskip("blackjax")
+blackjax = pytest.importorskip("blackjax")
 integrators = pytest.importorskip("blackjax.mcmc.integrators")
 
 
@@ -27,3 +28,20 @@ def test_through_a_step_of_the_integrator():
         return lib.grad(after)(jnp.arange(3.0))
 
     compare(program)
+
+
+@pytest.mark.parametrize("kernel", ["hmc", "mclmc"])
+def test_through_a_step_of_a_kernel(kernel):
+    density = lambda x: -0.5 * jnp.sum((x - 0.3) ** 2) - jnp.sum(x**4)  # noqa: E731
+
+    def after(size):
+        if kernel == "hmc":
+            sampler = blackjax.hmc(density, size, jnp.ones(3), 2)
+            state = sampler.init(jnp.arange(3.0) / 10)
+        else:
+            sampler = blackjax.mclmc(density, size, 0.1)
+            state = sampler.init(jnp.arange(3.0) / 10, jax.random.key(1))
+        state, _ = sampler.step(jax.random.key(0), state)
+        return jnp.sum(state.position**2)
+
+    compare(lambda lib: lib.jit(lib.value_and_grad(after))(0.1), rtol=1e-3)
