@@ -142,6 +142,24 @@ def contexts(torch: Any, tell: Story) -> None:
         thread.join()
         tell(seen)
     look()
+    with torch.autocast("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            look()
+        look()
+        torch.set_autocast_enabled("cpu", False)
+        look()
+        with torch.autocast("cpu"):
+            torch.set_autocast_enabled("cpu", False)
+            look()
+        torch.set_autocast_enabled("cpu", True)
+        look()
+    look()
+    torch.set_autocast_enabled("cpu", True)
+    with torch.autocast("cpu", enabled=False):
+        look()
+    look()
+    torch.set_autocast_enabled("cpu", False)
+    look()
 
     @torch.autocast("cpu", dtype=torch.float16)
     def decorated(x: Any, *, y: Any) -> Any:

@@ -152,6 +152,7 @@ def orthogonal(torch: Any, tell: Story) -> None:
             torch.manual_seed(0)
             module = made(torch.nn.Linear(*sizes), orthogonal_map=name)
             tell(list(module.state_dict()), repr(module), rounded(module.weight))
+            tell([buffer._version for buffer in module.buffers()])
             (module.weight * torch.arange(6.0 if sizes[0] != sizes[1] else 9.0).view(sizes[::-1])).sum().backward()
             tell(rounded(module.parametrizations.weight.original.grad))
             module.weight = torch.eye(*sizes[::-1])

@@ -185,6 +185,7 @@ DISTANCES: list[Sample] = [
     Sample(_F + "pairwise_distance", (X, normal(4), 1.0), {"keepdim": True}, "p1"),
     Sample(_F + "cosine_similarity", (X, Y)),
     Sample(_F + "cosine_similarity", (normal(4), normal(4, seed=1), 0), label="1d"),
+    Sample(_F + "cosine_similarity", (normal(2, 3).astype(np.float16), normal(2, 3, seed=1)), label="half", order=1),
     Sample(_F + "cosine_similarity", (X, normal(4), -1), label="broadcast"),
     Sample(_F + "cosine_similarity", (np.zeros((2, 3)), normal(2, 3)), label="zero", order=1),
     Sample(_F + "cosine_similarity", (normal(4), normal(4, seed=1)), label="no-such-dim"),

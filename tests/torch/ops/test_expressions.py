@@ -410,6 +410,9 @@ torch.unique_consecutive(x[:, :0], dim=0)
 torch.trapezoid(x[:, :0])
 torch.trapezoid(x[:0], dim=0)
 torch.trapezoid(x[0, :0], x[0, :0])
+torch.trapezoid(leaf.view(-1)[:0]).requires_grad
+torch.trapezoid(x[:0].int(), dim=0)
+torch.nn.functional.cosine_similarity(x.half(), x + 1)
 torch.nn.functional.binary_cross_entropy_with_logits(x.double(), x)
 torch.nn.functional.binary_cross_entropy_with_logits(x, x.double()).dtype
 torch.nn.functional.binary_cross_entropy_with_logits(x, x.half(), reduction="none").dtype

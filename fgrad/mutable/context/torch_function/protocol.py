@@ -69,8 +69,9 @@ class Watch:
 
     def within(self) -> bool:
         """Whether this thread may be in a mode; notes it when the thread has left all of them."""
-        if modes.handled or modes.casting:
-            return True
+        autocast = modes.autocast
+        if modes.handled or modes.casting or (autocast is not None and autocast.nesting):
+            return True  # in a block that switches autocast off, too: the one around it goes on afterwards
         thread = threading.get_ident()
         if thread in self.threads:
             with self.lock:

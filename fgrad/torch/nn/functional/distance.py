@@ -61,9 +61,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     eps = float_of("cosine_similarity", "eps", eps)
     if not eps >= 0:
         raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
-    x1, x2 = (
-        ops.broadcast_tensors(x1.to(common), x2.to(common)) if x1.shape != x2.shape else (x1.to(common), x2.to(common))
-    )
+    # of two floating-point dtypes, each has its norm and quotient in its own
+    x1, x2 = [x if x.is_floating_point() else x.to(common) for x in (x1, x2)]
+    if x1.shape != x2.shape:
+        x1, x2 = ops.broadcast_tensors(x1, x2)
     norms = [vector_norm(x, 2, dim, keepdim=True).clone() for x in (x1, x2)]
     with no_grad():
         for norm in norms:

@@ -57,7 +57,7 @@ def _is_orthogonal(q: Any) -> bool:
 def _orthogonalized(a: Any) -> Any:
     """The factor Q of a tall matrix, with signs for which the diagonal of R is not negative."""
     x, tau = ops.geqrf(a)
-    return linalg.householder_product(x, tau) * x.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+    return linalg.householder_product(x, tau).mul_(x.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2))
 
 
 class _Orthogonal(Module):
