@@ -33,6 +33,7 @@ def test_digits(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_digits_says_when_it_learnt_too_little(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "1", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

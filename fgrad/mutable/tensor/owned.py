@@ -229,7 +229,7 @@ class Owner:
     ) -> Any:
         before = self.latest[0]
         outs, calls = before
-        (arrays, gradients), usual = outs, True
+        (arrays, gradients), usual = outs[:2], True
         try:
             self.busy = True
             if self.lent:

@@ -239,7 +239,7 @@ def test_signals_at_any_time_leave_a_step_made_or_not():
 
 
 def test_an_interrupt_while_jax_traces_leaves_no_trace_behind(monkeypatch):
-    def interrupted(self, written, others):
+    def interrupted(self, written, replaced, others):
         left: list = []
         jax.make_jaxpr(lambda: left.append(current_trace()))()
         set_trace(left[0]).__enter__()  # as JAX's own context leaves it, if a signal arrives as it exits

@@ -599,3 +599,15 @@ def test_a_handler_of_a_signal_keeps_the_gradients_of_the_last_call(monkeypatch)
         patched.setattr(type(program.execution), "run_into", computed)
         found.step(torch.tensor(X))
     close(kept[0].tolist(), other.w.grad.tolist(), exact=False)
+
+
+def test_a_call_goes_on_from_one_that_a_signal_ended_before_its_results_were_told_apart():
+    found, other = begun()
+    (program,) = [x for x in programs(found.step) if x.steady is not None and x.steady.owner is not None]
+    latest = program.steady.owner.latest
+    outs, calls = latest[0]
+    latest.append(((*outs, ("what it returned",)), calls))
+    for each in (found, other):
+        each.step(torch.tensor(X))
+    assert is_steady(found.step)
+    found.same_as(other)
