@@ -13,7 +13,11 @@ from fgrad.torch.compiler.originals import original_of
 from fgrad.torch.compiler.running import leave_graph, running
 from fgrad.torch.nn.modules.module import Module
 
-DISABLED = "torch.compiler.disable()d function {name} is called{reason}; it is not captured."
+DISABLED = (
+    "torch.compiler.disable()d function {name} is called{reason}; Python executes it at each call, so no graph holds "
+    "it. The ways out: call it before or after the compiled function, or use torch.compile without fullgraph=True, "
+    "which runs such a call in pieces"
+)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
