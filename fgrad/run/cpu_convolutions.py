@@ -55,41 +55,28 @@ class _Geometry:
     """The sizes of a convolution, and what it reads at each place of a loop over the taps, or else over the results.
 
     Attributes:
-      taps, counts: of the kernel's spatial axes, and of the result's.
-      positions, lengths: the one that is looped over, and the other.
+      specs: which axes of the operands and of the result are which, as in the operation.
+      counts: the sizes of the result's spatial axes.
+      by_taps: whether the loop is over the kernel's taps.
+      positions, lengths: the sizes of what is looped over, and of what is read at each place.
       steps, strides: between the positions, and between the elements that each of them reads.
     """
 
     specs: tuple[Sequence[int], Sequence[int], Sequence[int]]
-    taps: Sequence[int]
     counts: Sequence[int]
     by_taps: bool
+    positions: Sequence[int]
+    lengths: Sequence[int]
+    steps: Sequence[int]
+    strides: Sequence[int]
+    padding: Sequence[tuple[int, int, int]]
     batches: int
     features: int
     outputs: int
-    padding: Sequence[tuple[int, int, int]]
-    window_strides: Sequence[int]
-    dilation: Sequence[int]
 
     @property
     def groups(self) -> int:
         return self.batches * self.features
-
-    @property
-    def positions(self) -> Sequence[int]:
-        return self.taps if self.by_taps else self.counts
-
-    @property
-    def lengths(self) -> Sequence[int]:
-        return self.counts if self.by_taps else self.taps
-
-    @property
-    def steps(self) -> Sequence[int]:
-        return self.dilation if self.by_taps else self.window_strides
-
-    @property
-    def strides(self) -> Sequence[int]:
-        return self.window_strides if self.by_taps else self.dilation
 
     def starts(self) -> list[list[int]]:
         return [
@@ -102,12 +89,13 @@ class _Geometry:
 
     def reads(self, x: Any) -> list[Any]:
         """For each position, the elements of ``x[n, g, c, ...]`` that are read there."""
-        outer = x.shape[:3]
-        ends = [[start + span for start, span in zip(starts, self.spans(), strict=True)] for starts in self.starts()]
-        return [
-            lax.slice(x, (0, 0, 0, *start), (*outer, *end), (1, 1, 1, *self.strides))
-            for start, end in zip(self.starts(), ends, strict=True)
-        ]
+        spans, strides = self.spans(), (1, 1, 1, *self.strides)
+
+        def read(start: Sequence[int]) -> Any:
+            end = [i + n for i, n in zip(start, spans, strict=True)]
+            return lax.slice(x, (0, 0, 0, *start), (*x.shape[:3], *end), strides)
+
+        return [read(start) for start in self.starts()]
 
     def result(self, result: Any) -> Any:
         """From ``[n, o, results]`` or ``[n, o, ...]`` to the axes of the operation's result."""
@@ -131,20 +119,23 @@ def lowered(op: Op) -> Callable[..., Any] | None:
     ):
         return None
     x_spec, w_spec, out_spec = params["dimension_numbers"]
-    taps = [w_type.shape[axis] for axis in w_spec[2:]]
-    counts = [out_type.shape[axis] for axis in out_spec[2:]]
+    taps = tuple([w_type.shape[axis] for axis in w_spec[2:]])
+    counts = tuple([out_type.shape[axis] for axis in out_spec[2:]])
+    by_taps = math.prod(taps) <= math.prod(counts)
+    between_taps, between_results = params["rhs_dilation"], params["window_strides"]
     batches, features = params["batch_group_count"], params["feature_group_count"]
     geometry = _Geometry(
         specs=(x_spec, w_spec, out_spec),
-        taps=taps,
         counts=counts,
-        by_taps=math.prod(taps) <= math.prod(counts),
+        by_taps=by_taps,
+        positions=taps if by_taps else counts,
+        lengths=counts if by_taps else taps,
+        steps=between_taps if by_taps else between_results,
+        strides=between_results if by_taps else between_taps,
+        padding=[(*ends, d - 1) for ends, d in zip(params["padding"], params["lhs_dilation"], strict=True)],
         batches=batches,
         features=features,
         outputs=w_type.shape[w_spec[0]] // (batches * features),
-        padding=[(*ends, d - 1) for ends, d in zip(params["padding"], params["lhs_dilation"], strict=True)],
-        window_strides=params["window_strides"],
-        dilation=params["rhs_dilation"],
     )
     if math.prod(geometry.positions) > TERMS:
         return None
@@ -172,7 +163,7 @@ def _expansion(geometry: _Geometry, x_shape: Sequence[int], w_shape: Sequence[in
         return None if needs_memory and places * x_size > MEMORY else _in_groups
     if geometry.by_taps and one_channel and w_size <= ONE_CHANNEL:
         return _in_groups if places * x_size <= MEMORY else None
-    if n * c * math.prod(geometry.taps) * math.prod(geometry.counts) <= w_size:
+    if n * c * places * math.prod(geometry.lengths) <= w_size:
         return _in_columns
     return _in_loop if not geometry.by_taps and min(n, geometry.outputs) >= FEATURES else None
 
@@ -236,7 +227,7 @@ def _in_columns(geometry: _Geometry, x: Any, w: Any) -> Any:
     """One product of matrices, of the kernel and all that is read."""
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *geometry.padding])
     read = geometry.reads(lax.expand_dims(x, (1,)))
-    matrix = lax.reshape(w, (w.shape[0], math.prod(w.shape[1:])))
+    matrix = _matrix(w)
     shape, axis = (math.prod(geometry.counts), matrix.shape[1]), 2
     if geometry.by_taps:
         shape, axis = shape[::-1], 1
@@ -249,7 +240,7 @@ def _in_loop(geometry: _Geometry, x: Any, w: Any) -> Any:
     """A product of matrices for each result."""
     x = lax.transpose(x, (*range(1, x.ndim), 0))  # what a product reads of each n is one column
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *geometry.padding, (0, 0, 0)])
-    matrix = lax.reshape(w, (w.shape[0], math.prod(w.shape[1:])))
+    matrix = _matrix(w)
 
     def product(start: Any) -> Any:
         read = lax.dynamic_slice(x, [*start], (x.shape[0], *geometry.spans(), x.shape[-1]))
@@ -259,6 +250,11 @@ def _in_loop(geometry: _Geometry, x: Any, w: Any) -> Any:
     starts = np.array([(0, *start, 0) for start in geometry.starts()], np.int32)
     products = lax.map(product, starts)  # [results, o, n]
     return geometry.result(lax.transpose(products, (2, 1, 0)))
+
+
+def _matrix(w: Any) -> Any:
+    """A kernel with a row for each output."""
+    return lax.reshape(w, (w.shape[0], math.prod(w.shape[1:])))
 
 
 def _stacked(parts: Sequence[Any], axis: int) -> Any:
