@@ -61,9 +61,14 @@ def by_columns(outer: tuple[int, int, int], outputs: int, sizes: Sequence[int], 
     return convolve
 
 
+def block_of(n: int, size: int, limit: int) -> int:
+    """How much of an axis of length ``n`` has at most ``limit`` elements if all of it has ``size``; at least 1."""
+    return min(n, max(1, limit * n // size))
+
+
 def blocks_of(n: int, size: int, limit: int) -> Iterator[slice]:
     """Slices of an axis of length ``n``, of at most ``limit`` elements if all of it has ``size``."""
-    length = min(n, max(1, limit * n // size))
+    length = block_of(n, size, limit)
     return (slice(first, min(first + length, n)) for first in range(0, n, length))
 
 

@@ -5,8 +5,8 @@ features than input features, it is cheaper to multiply first and add the column
 the result, as in the derivative of a network's first layer with respect to the image.  A depthwise convolution, in
 which each feature is read alone, and its derivative with respect to the kernel, which has few results for each feature,
 are sums of products with the features as the last axis.  Of few features, the one is a loop over the taps, and the
-other one over the results.  Large convolutions are cut into parts of the results, and helpers compute these: NOTE
-[Helpers].
+other one over the results.  Where BLAS multiplies, its threads serve a large convolution (NOTE [Threads of BLAS]);
+others are cut into parts of the results, and helpers compute these: NOTE [Helpers].
 """
 
 import itertools
@@ -19,10 +19,10 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fgrad.graph.op import Op
-from fgrad.run.kernels.columns import BLOCK, Convolve, blocks_of, by_columns, in_order, reading, windows_in
+from fgrad.run.kernels.blas_threads import THREADS, on_threads_for
+from fgrad.run.kernels.columns import BLOCK, Convolve, block_of, by_columns, in_order, reading, windows_in
 from fgrad.run.kernels.helpers import PART, Parts, slices_of
 from fgrad.run.kernels.kernel import FLOATS, MOVED, SUPPORTED, TABLE, Entry, Kernel, flushing, same
-from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 from fgrad.run.kernels.phases import Along, Axis
 
 #: a depthwise convolution is a loop over taps up to this many taps, and this many output features per input feature
@@ -33,8 +33,8 @@ FEW = 256
 MULTIPLICATION, COLUMN, PHASE = 1.0, 0.25, 20_000.0
 #: extra nanoseconds per element and tap of a loop over taps, which a compiled program fuses
 TAP = 0.5
-#: an element of the columns, and a multiplication in a loop over taps, take as long as so many multiplications of BLAS
-COPIED, LOOPED = 8, 8
+#: a multiplication in a loop over taps takes as long as so many of BLAS
+LOOPED = 8
 #: a grouped convolution is a loop over its results if each group has at most so many
 RESULTS = 32
 #: from this many groups on, they are the last axis of a sum of products
@@ -62,12 +62,17 @@ ForPhase = Callable[[Sizes, Along], Convolve]
 
 
 def _columns(sizes: Sizes, along: Along) -> Convolve:
-    return by_columns((sizes.n, sizes.groups, sizes.features), sizes.outputs, sizes.sizes, along, sizes.dtype)
+    convolve = by_columns((sizes.n, sizes.groups, sizes.features), sizes.outputs, sizes.sizes, along, sizes.dtype)
+    width, results = sizes.features * math.prod([p.taps for p in along]), math.prod([p.count for p in along])
+    examples = block_of(sizes.n, sizes.n * width * results, BLOCK)
+    return on_threads_for(sizes.outputs, width, examples * results, convolve)
 
 
-def _by_adding(axes: Sequence[Axis]) -> Convolve:
+def _by_adding(sizes: Sizes, axes: Sequence[Axis]) -> Convolve:
     """Multiply first and add afterwards, to zeros, without stride."""
     dims, targets = len(axes), [axis.targets() for axis in axes]
+    rows, columns = sizes.outputs * math.prod([axis.taps for axis in axes]), math.prod(sizes.sizes)
+    block = block_of(sizes.n, sizes.n * sizes.groups * rows * columns, BLOCK)
 
     def convolve(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
         n, (groups, outputs) = x.shape[0], w.shape[:2]
@@ -77,16 +82,17 @@ def _by_adding(axes: Sequence[Axis]) -> Convolve:
         in_order = [steps[::-1] if back else steps for steps, back in zip(targets, backwards, strict=True)]
         matrix = np.moveaxis(w, 2, -1).reshape(groups, -1, w.shape[2])
         sums = out.transpose(1, 2, 0, *range(3, 3 + dims))
-        for block in blocks_of(n, n * groups * matrix.shape[1] * math.prod(x.shape[3:]), BLOCK):
-            part = x[block].transpose(1, 2, 0, *range(3, 3 + dims))
+        for first in range(0, n, block):
+            some = slice(first, first + block)
+            part = x[some].transpose(1, 2, 0, *range(3, 3 + dims))
             product = matrix @ part.reshape(groups, x.shape[2], -1)
             product = product.reshape(groups, outputs, *w.shape[3:], *part.shape[2:])
             for offset in itertools.product(*map(range, w.shape[3:])):
                 read, into = zip(*[steps[i] for steps, i in zip(in_order, offset, strict=True)], strict=True)
                 every = slice(None)
-                sums[(every, every, block, *into)] += product[(every, every, *offset, every, *read)]
+                sums[(every, every, some, *into)] += product[(every, every, *offset, every, *read)]
 
-    return convolve
+    return on_threads_for(rows, sizes.features, block * columns, convolve)
 
 
 def _taps(sizes: Sizes, along: Along) -> Convolve:
@@ -161,27 +167,19 @@ def _in_phases(of: ForPhase, sizes: Sizes, phases: Sequence[Along], whole: bool)
 _EVERY = slice(None)
 
 
-def _in_parts(
-    sizes: Sizes, most: int, of: Callable[[Sizes, Sequence[Along]], Convolve], phases: Sequence[Along], rows: bool
-) -> Convolve:
+def _in_parts(sizes: Sizes, most: int, of: ForPhase, phases: Sequence[Along], whole: bool) -> Convolve:
     """Cut a convolution in at most so many parts: along the axis that gives the most of them.
 
-    Parts of examples or of groups read different elements; parts of rows nearly so, if ``rows`` can be cut; of parts of
-    the features, each reads all elements.
+    Parts of examples or of groups read different elements; of parts of the features, each reads all elements.
     """
-    row_ways = min([_ways(p[0].count, most) for p in phases], default=1) if rows else 1
-    ways = [_ways(sizes.n, most), _ways(sizes.groups, most), row_ways, _ways(sizes.outputs, most)]
+    ways = [_ways(sizes.n, most), _ways(sizes.groups, most), _ways(sizes.outputs, most)]
     count = max(ways)
     if count < 2:
-        return of(sizes, phases)
+        return _in_phases(of, sizes, phases, whole)
     axis = ways.index(count)
-    if axis == 2:
-        cut = [slices_of(p[0].count, count) for p in phases]
-        among = [[(p[0].among(s[k]), *p[1:]) for p, s in zip(phases, cut, strict=True)] for k in range(count)]
-        return _parts([(_EVERY, _EVERY, _EVERY, of(sizes, some)) for some in among])
-    name = ("n", "groups", "", "outputs")[axis]
+    name = ("n", "groups", "outputs")[axis]
     slices = slices_of(getattr(sizes, name), count)
-    parts = [of(evolve(sizes, **{name: s.stop - s.start}), phases) for s in slices]
+    parts = [_in_phases(of, evolve(sizes, **{name: s.stop - s.start}), phases, whole) for s in slices]
     if axis == 0:
         return _parts([((s, _EVERY), _EVERY, (s, _EVERY), part) for s, part in zip(slices, parts, strict=True)])
     if axis == 1:
@@ -239,28 +237,22 @@ def _convolution(op: Op) -> Kernel | None:
     part = Sizes(n // batches, groups, width, outputs // groups, tuple(sizes), dtype)
     # the order in memory of ``out[n, g, o, ...]``
     memory = (1, 2, 0, *range(3, 3 + dims))
+    most = min(THREADS, LOOPED * multiplications // PART)
     if groups >= GROUPS and (depthwise or few):
-        most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
-        convolve = _in_parts(part, most, lambda p, _: _in_phases(_groups_last, p, phases, whole), phases, rows=False)
+        convolve, cost = _in_parts(part, most, _groups_last, phases, whole), TAP * multiplications
     elif by_taps:
-        most, cost = min(THREADS, LOOPED * multiplications // PART), TAP * multiplications
-        convolve = _in_parts(part, most, lambda part, _: _in_phases(_taps, part, phases, whole), phases, rows=False)
+        convolve, cost = _in_parts(part, most, _taps, phases, whole), TAP * multiplications
         memory = tuple(range(3 + dims))
     elif few:
-        most = min(THREADS, LOOPED * multiplications // PART)
-        convolve = _in_parts(part, most, lambda part, _: _in_phases(_results, part, phases, whole), phases, rows=False)
+        convolve = _in_parts(part, most, _results, phases, whole)
     elif (
         not depthwise
         and set(strides) == {1}
         and added + w_type.size * (not transposed) < read + w_type.size * transposed
     ):
-        adding, complete, cost = _by_adding(axes), False, COLUMN * added
-        most = min(THREADS, (multiplications + COPIED * added) // PART)
-        convolve = _in_parts(part, most, lambda *_: adding, phases, rows=False)
+        convolve, complete, cost = _by_adding(part, axes), False, COLUMN * added
     else:
-        most = min(THREADS, (multiplications + COPIED * read) // PART)
-        of = lambda part, some: _in_phases(_columns, part, some, whole and some is phases)  # noqa: E731
-        convolve = _in_parts(part, most, of, phases, rows=True)
+        convolve = _in_phases(_columns, part, phases, whole)
     out_shape = (n // batches, *w_shape[:2], *shape[2:])
     new = np.empty if complete else np.zeros
     in_memory, back = [out_shape[axis] for axis in memory], np.argsort(memory)
@@ -278,7 +270,6 @@ def _convolution(op: Op) -> Kernel | None:
         cost = MULTIPLICATION * multiplications
     elif groups > 1 and not by_taps:
         cost = 0  # XLA copies the columns too
-    compute = on_one_thread(compute)
     return Kernel(compute, flushing(compute), cost / max([t.size for t in (x_type, w_type, out_type)]), exact=False)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.graph.op import Op
+from fgrad.run.kernels.blas_threads import on_one_thread
 from fgrad.run.kernels.kernel import MOVED, TABLE, Compute, Entry, Kernel, WithoutHalves, flushed, same
-from fgrad.run.kernels.one_thread import on_one_thread
 from fgrad.run.kernels.openblas import LETTERS, cholesky, of_scipy, triangular_solve
 
 #: nanoseconds that Python takes for one matrix of a batch

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fgrad.run.kernels.one_thread import on_one_thread
+from fgrad.run.kernels.blas_threads import on_one_thread
 
 LETTERS = {np.dtype(name): letter for name, letter in zip(("f4", "f8", "c8", "c16"), "sdcz", strict=True)}
 #: as CBLAS numbers them

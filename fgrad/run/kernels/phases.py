@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 
 @frozen
@@ -96,13 +96,6 @@ class Phase:
         """Where a result meets what is read, for all taps."""
         start = result * self.stride
         return slice(start, start + (self.taps - 1) * self.dilation + 1, self.dilation)
-
-    def among(self, results: slice) -> "Phase":
-        """Some of the results, by their numbers in this phase."""
-        first = self.results.start + results.start * self.results.step
-        end = self.results.start + (results.stop - 1) * self.results.step + 1
-        start = self.start + results.start * self.stride
-        return evolve(self, results=slice(first, end, self.results.step), start=start)
 
 
 #: one phase along each dimension

@@ -1,10 +1,9 @@
 """The kernel of matrix products.
 
-NOTE [Products in parts]
-BLAS has one thread while it computes for us (NOTE [One thread for BLAS]), which would leave other processors idle.  So
-a large product is split along its rows or columns, and helpers compute the parts where that takes less time: NOTE
-[Alone or with helpers].  The split depends only on the shape and on the number of threads that BLAS started with, so
-equal factors give equal bits.
+NOTE [Batches in parts]
+A large product of two matrices is left to the threads of BLAS (NOTE [Threads of BLAS]).  A batch of small ones would
+be computed by one thread, so it is cut along its first axis, and helpers compute the parts where that takes less time:
+NOTE [Alone or with helpers].
 """
 
 import math
@@ -18,12 +17,10 @@ import numpy as np
 
 from fgrad.graph.op import Op
 from fgrad.jaxcore import ShapedArray
+from fgrad.run.kernels.blas_threads import THREADS, gains, on_threads_for
 from fgrad.run.kernels.helpers import PART, Parts, slices_of
 from fgrad.run.kernels.kernel import COMPLEX, FLOATS, TABLE, Compute, Entry, Kernel, flushing
-from fgrad.run.kernels.one_thread import THREADS, on_one_thread
 
-#: OpenBLAS uses several threads for products of more multiplications than these
-THREADED, THREADED_WITH_VECTOR = 1 << 18, 9216
 Product = Callable[[Any, Any], Any]
 
 
@@ -50,38 +47,25 @@ def _dot(op: Op) -> Kernel | None:
         compute = product if arranged else lambda x, y: product(arrange_left(x), arrange_right(y))
     swapped = product_of((), columns, inner, rows)
     transposed = (lambda x, y: swapped(arrange_right(y).T, arrange_left(x).T)) if plain and not batch else None
-    if _is_threaded(rows, inner, columns):
-        compute, transposed = on_one_thread(compute), transposed and on_one_thread(transposed)
+    threads = partial(on_threads_for, rows, inner, columns)
+    compute, transposed = threads(compute), transposed and threads(transposed)
     return Kernel(compute, flushing(compute), exact=False, transposed=transposed)
 
 
 def product_of(batch: tuple[int, ...], rows: int, inner: int, columns: int, threads: int = THREADS) -> Product:
-    """A function that multiplies matrices of these sizes: see NOTE [Products in parts]."""
-    count = min(threads, math.prod(batch) * rows * inner * columns // PART)
-    if batch:
-        count = min(count, batch[0])
-    if count < 2:
+    """A function that multiplies matrices of these sizes: see NOTE [Batches in parts]."""
+    count = min(threads, batch[0] if batch else 1, math.prod(batch) * rows * inner * columns // PART)
+    if count < 2 or gains(rows, inner, columns):
         return np.matmul
-    slices = slices_of(batch[0] if batch else max(rows, columns), count)
+    slices = slices_of(batch[0], count)
     run = Parts()
 
     def in_parts(x: Any, y: Any) -> Any:
         out = np.empty((*batch, rows, columns), x.dtype)
-        if batch:
-            parts = [(x[s], y[s], out[s]) for s in slices]
-        elif rows >= columns:
-            parts = [(x[s], y, out[s]) for s in slices]
-        else:
-            parts = [(x, y[:, s], out[:, s]) for s in slices]
-        run([partial(np.matmul, *part) for part in parts])
+        run([partial(np.matmul, x[s], y[s], out[s]) for s in slices])
         return out
 
     return in_parts
-
-
-def _is_threaded(rows: int, inner: int, columns: int) -> bool:
-    """Whether OpenBLAS would use several threads for a product of matrices of these sizes."""
-    return rows * inner * columns > (THREADED if min(rows, columns) > 1 else THREADED_WITH_VECTOR)
 
 
 def _identity(x: Any) -> Any:

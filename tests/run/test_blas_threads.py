@@ -1,4 +1,4 @@
-"""BLAS computes on one thread for us, and afterwards on as many as before."""
+"""BLAS computes small products on one thread for us, and afterwards on as many as before."""
 
 import math
 import signal
@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from fgrad.run.kernels.one_thread import on_one_thread, threads_of
+from fgrad.run.kernels.blas_threads import GAINING, on_one_thread, on_threads_for, threads_of
 
 
 @pytest.fixture
@@ -25,6 +25,21 @@ def threads():
 
 def test_one_thread_while_it_computes(threads):
     assert on_one_thread(lambda: (on_one_thread(threads)(), threads()))() == (1, 1)
+    assert threads() == 2
+
+
+@pytest.mark.parametrize(
+    "sizes, count",
+    [
+        ((4, 4, 4), 2),  # OpenBLAS itself does not split it
+        ((128, 128, 64), 1),
+        ((128, 128, GAINING >> 14), 2),
+        ((512, 2, 512), 1),
+        ((2048, 2048, 1), 2),
+    ],
+)
+def test_threads_where_a_product_gains_from_them(threads, sizes, count):
+    assert on_threads_for(*sizes, threads)() == count
     assert threads() == 2
 
 

@@ -1,11 +1,12 @@
-"""BLAS on one thread.
+"""The threads of BLAS: one for a small product, all for a large one.
 
-NOTE [One thread for BLAS]
-OpenBLAS splits a product among threads, which then wait for the next one in a busy loop for some 30 ms.  A network's
-products follow each other faster than that, so the threads never stop: they take processor time from the program, the
-compiling thread and XLA's threads, and everything gets slower.  So BLAS has one thread while NumPy computes for us,
-and afterwards as many as before.  Products large enough to gain from several threads are run by XLA, NOTE [Rent or
-buy], or cut, NOTE [Products in parts].
+NOTE [Threads of BLAS]
+OpenBLAS splits a product among its threads from 2**18 multiplications on.  They wait for the next one in a busy loop,
+for 0.1 s and more, so they begin at once; a thread that sleeps is up to 0.3 ms late in a virtual machine, longer than
+most products take.  But in that loop they take processor time from the compiling thread and from XLA's threads, and a
+product gains from them only beyond some 2**22 multiplications.  So BLAS has one thread while NumPy computes smaller
+ones for us, and afterwards as many as before.  Whether it has depends on the sizes alone, so equal factors give equal
+bits.
 
 No state is kept between computations, so an interrupt, a signal handler that computes or a fork cannot corrupt any.  A
 nested or concurrent computation finds one thread and does not change that; if the other computation ends first, the
@@ -41,9 +42,26 @@ def threads_of(module: Any) -> tuple[Callable[[], int], Callable[[int], Any]] | 
     return None if names is None else (getattr(library, names[0]), getattr(library, names[1]))
 
 
+#: a product gains from several threads from this many multiplications on; with a vector, from this many
+GAINING, GAINING_WITH_VECTOR = 1 << 23, 1 << 21
+#: OpenBLAS uses several threads for products of more multiplications than these
+_THREADED, _THREADED_WITH_VECTOR = 1 << 18, 9216
+
 _numpy = threads_of(getattr(np.linalg, "_umath_linalg", None))
 #: how many threads NumPy's BLAS started with; 1 if we cannot set it
 THREADS: int = 1 if _numpy is None else _numpy[0]()
+
+
+def on_threads_for(rows: int, inner: int, columns: int, compute: Compute) -> Compute:
+    """A computation that multiplies matrices of these sizes, on one thread if these gain nothing from several."""
+    threaded = _THREADED if min(rows, columns) > 1 else _THREADED_WITH_VECTOR
+    alone = rows * inner * columns > threaded and not gains(rows, inner, columns)
+    return on_one_thread(compute) if alone else compute
+
+
+def gains(rows: int, inner: int, columns: int) -> bool:
+    """Whether a product of matrices of these sizes gains from several threads."""
+    return rows * inner * columns >= (GAINING if min(rows, columns) > 1 else GAINING_WITH_VECTOR)
 
 
 def on_one_thread(compute: Compute, module: Any = None) -> Compute:
