@@ -50,6 +50,7 @@ ROUTINES_KEPT = 1024
 @frozen(eq=False)
 class _Captured:
     routine: Routine
+    #: of the results; for several items, these with numbers in place of tensors
     structure: Any
     types: tuple[TensorType, ...]
     #: how results are written over operands, and what computes the others; None if that cannot be
@@ -132,34 +133,49 @@ def fused(update: Callable[..., Any], trees: Sequence[Any], numbers: dict[str, f
     return _run(_captured_for(key, lambda: _capture(update, leaves, structure, names), leaves), leaves, numbers)
 
 
+@frozen(eq=False)
+class Made:
+    """The results of an update of several items."""
+
+    #: for each item its result, with positions among the values in place of tensors
+    results: Sequence[Any]
+    #: the elements of the results, ``OVERWRITING`` for those that ``calls`` write
+    values: Sequence[Any]
+    types: Sequence[TensorType]
+    #: calls that are still to be made by ``overwrite``: they write large results over operands that nobody else holds,
+    #: NOTE [Overwriting]
+    calls: Iterable[Call] = ()
+
+
+#: the elements of a result that is written over an operand
+OVERWRITING: Any = object()
+
+
 def fused_each(
     update: Callable[..., Any],
-    items: Sequence[Any],
-    trees: Sequence[Any],
-    numbers: dict[str, float],
+    items: Sequence[tuple[Any, list[Tensor]]],
+    built: Callable[[Any, Sequence[Any]], Any],
+    tensors: Mapping[str, Tensor],
+    numbers: Mapping[str, float],
     overwritten: Overwritten,
-) -> tuple[list[Any], Iterable[Call]]:
-    """Run ``update(item, *trees, numbers)`` for each of some items, all as one program.
+) -> Made:
+    """Run ``update(item, tensors, numbers)`` for each of some items, all as one program.
 
     The function is recorded once for all items of equal types.  Otherwise as ``fused``.
 
     Arguments:
+      items: for each item its tensors, and before them what says how it is built of them.
+      built: gives the item; it is called for recording alone.
       overwritten: from an item and its result, with positions in place of tensors, which result replaces which operand.
-
-    Returns:
-      The results, and calls that are still to be made by ``overwrite``: they write large results over operands that
-      nobody else holds (NOTE [Overwriting]).  In the place of such a result is the operand.
     """
-    each = [flatten((item, *trees)) for item in items]
-    shared = len(flatten(tuple(trees))[0])
+    leaves = [x for _, own in items for x in own]
+    leaves += tensors.values()
     names = tuple(numbers)
-    own = [leaves[: len(leaves) - shared] for leaves, _ in each]
-    common = each[0][0][len(own[0]) :] if each else []
-    key = (update, tuple([(structure, _types(leaves)) for leaves, structure in each]), names)
-    leaves = [*[x for part in own for x in part], *common]
-    captured = _captured_for(key, lambda: _capture_each(update, each, own, common, names, overwritten), leaves)
+    key = (update, tuple([form for form, _ in items]), _types(leaves), tuple(tensors), names)
+    capture = lambda: _capture_each(update, items, built, tensors, names, overwritten)  # noqa: E731
+    captured = _captured_for(key, capture, leaves)
     if captured.overwriting is None or not _may_overwrite(captured.overwriting[0], leaves):
-        return _run(captured, leaves, numbers), ()
+        return Made(captured.structure, _values(captured, leaves, numbers), captured.types)
     return _begun(captured, *captured.overwriting, leaves, numbers)
 
 
@@ -184,8 +200,8 @@ def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
 
 
 def _begun(
-    captured: _Captured, over: Overwriting, rest: Routine, leaves: Sequence[Tensor], numbers: dict[str, float]
-) -> tuple[list[Any], Iterable[Call]]:
+    captured: _Captured, over: Overwriting, rest: Routine, leaves: Sequence[Tensor], numbers: Mapping[str, float]
+) -> Made:
     """The results that are not written over operands, and the calls for those that are."""
     windows = {i: window(leaves[i]._storage, leaves[i]._type.geometry) for i in over.written.values()}
     values = [*[x._value() for x in leaves], *map(number, numbers.values())]
@@ -193,11 +209,8 @@ def _begun(
     outs = [_apart(x, windows) for x in block_until_ready(rest(values))]
     arrays = {i: np.asarray(windows.get(i, values[i])).reshape(-1) for each in over.chains for i in each.read}
     others, types = iter(outs), captured.types
-    results = [
-        leaves[over.written[k]] if k in over.written else new_tensor(at_hand(next(others), t.numel), t)
-        for k, t in enumerate(types)
-    ]
-    return tree_util.tree_unflatten(captured.structure, results), over.calls(arrays, list(others))
+    made = [OVERWRITING if k in over.written else at_hand(next(others), t.numel) for k, t in enumerate(types)]
+    return Made(captured.structure, made, types, over.calls(arrays, list(others)))
 
 
 def _apart(value: Any, windows: Mapping[int, np.ndarray]) -> Any:
@@ -224,43 +237,50 @@ def _captured_for(key: Any, capture: Callable[[], _Captured], leaves: Sequence[T
     return captured
 
 
-def _run(captured: _Captured, leaves: Sequence[Tensor], numbers: dict[str, float]) -> Any:
+def _run(captured: _Captured, leaves: Sequence[Tensor], numbers: Mapping[str, float]) -> Any:
     """Run what is recorded on some tensors and numbers."""
-    outs = captured.routine([*(x._value() for x in leaves), *map(number, numbers.values())])
-    results = [new_tensor(at_hand(v, t.numel), t) for v, t in zip(outs, captured.types, strict=True)]
+    values = _values(captured, leaves, numbers)
+    results = [new_tensor(value, t) for value, t in zip(values, captured.types, strict=True)]
     return tree_util.tree_unflatten(captured.structure, results)
+
+
+def _values(captured: _Captured, leaves: Sequence[Tensor], numbers: Mapping[str, float]) -> list[Any]:
+    """The elements of the results."""
+    outs = captured.routine([*[x._value() for x in leaves], *map(number, numbers.values())])
+    return [at_hand(value, t.numel) for value, t in zip(outs, captured.types, strict=True)]
 
 
 def _capture_each(
     update: Callable[..., Any],
-    each: Sequence[tuple[list[Tensor], Any]],
-    own: Sequence[Sequence[Tensor]],
-    common: Sequence[Tensor],
+    items: Sequence[tuple[Any, list[Tensor]]],
+    built: Callable[[Any, Sequence[Any]], Any],
+    tensors: Mapping[str, Tensor],
     names: Sequence[str],
     overwritten: Overwritten,
 ) -> _Captured:
-    builder = Builder([x._type.array for leaves in (*own, common) for x in leaves])
-    inputs = iter(builder.inputs[: len(builder.inputs) - len(common)])
-    args = [list(islice(inputs, len(leaves))) for leaves in own]
-    rest = builder.inputs[len(builder.inputs) - len(common) :]
-    rest += [builder.input(NUMBER_TYPES[float].array) for _ in names]
+    builder = Builder([x._type.array for _, own in items for x in own])
+    inputs = iter(builder.inputs)
+    args = [list(islice(inputs, len(own))) for _, own in items]
+    common = {name: builder.input(x._type.array) for name, x in tensors.items()}
+    numbers = [builder.input(NUMBER_TYPES[float].array) for _ in names]
     recorded_for: dict[Any, _Captured] = {}
     outs: list[int] = []
-    structures = []
+    results = []
     pairs: dict[int, int] = {}
-    for (leaves, structure), numbers in zip(each, args, strict=True):
-        key = structure, _types(leaves)
+    for (form, own), positions in zip(items, args, strict=True):
+        key = form, _types(own)
         one = recorded_for.get(key)
         if one is None:
+            leaves, structure = flatten((built(form, own), dict(tensors)))
             one = recorded_for[key] = _capture(update, leaves, structure, names)
         result = tree_util.tree_unflatten(one.structure, range(len(outs), len(outs) + len(one.types)))
-        pairs.update(overwritten(tree_util.tree_unflatten(structure, [*numbers, *rest][: len(leaves)])[0], result))
-        outs += builder.splice(one.routine.graph, [*numbers, *rest])
-        structures.append(one.structure)
+        item = built(form, positions)
+        pairs.update(overwritten(item, result))
+        outs += builder.splice(one.routine.graph, [*flatten((item, common))[0], *numbers])
+        results.append(result)
     graph = simplify(builder.finish(outs, builder.inputs))
-    structure = tree_util.tree_structure([tree_util.tree_unflatten(s, [0] * s.num_leaves) for s in structures])
     types = tuple([type_of(t) for t in graph.out_types])
-    return _Captured(Routine(graph), structure, types, _overwriting(graph, pairs))
+    return _Captured(Routine(graph), results, types, _overwriting(graph, pairs))
 
 
 def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]) -> _Captured:
@@ -284,8 +304,8 @@ def wrapped_number(array: Any) -> Tensor:
     return new_tensor(array, NUMBER_TYPES[float])
 
 
-def assign(writes: Sequence[tuple[Tensor, Tensor, int]]) -> None:
-    """Write the elements of a tensor into another one of its type, unrecorded, and count so many writes, for each.
+def assign(writes: Sequence[tuple[Tensor, Any, int]]) -> None:
+    """Write elements into a tensor, unrecorded, and count so many writes, for each.
 
     Raises:
       RuntimeError: elements of a written tensor share memory.
@@ -296,7 +316,7 @@ def assign(writes: Sequence[tuple[Tensor, Tensor, int]]) -> None:
     if modes.capturing is not None:
         modes.capturing.lift_operands([tensor for tensor, _, _ in writes])
     for tensor, value, times in writes:
-        tensor._overwrite(settled(tensor, value._value()), "optimizer step", source, times)
+        tensor._overwrite(settled(tensor, value), "optimizer step", source, times)
 
 
 def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Iterable[Call]) -> None:

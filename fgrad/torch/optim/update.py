@@ -1,15 +1,15 @@
 """One step of a parameter group as one program: pure rules per parameter, and the optimiser that applies them."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, ClassVar
 
 from attrs import frozen
 
 from fgrad.mutable.context.modes import enable_grad, modes, recording
-from fgrad.mutable.operation.capture import assign, fused_each, overwrite
-from fgrad.mutable.tensor.tensor import Tensor, to_device_of
+from fgrad.mutable.operation.capture import OVERWRITING, assign, fused_each, overwrite
+from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.types.dtypes import float32, float64, get_default_dtype
 from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_implementation
@@ -273,22 +273,34 @@ def _without_axes(x: Any) -> Any:
 
 
 def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any], counted: bool = True) -> None:
-    items = [(param, param.grad, _present(update, state.get(param))) for param in params]
+    items = [_operands(update, param, state.get(param)) for param in params]
     tensors = {key: value for key, value in numbers.items() if isinstance(value, Tensor)}
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
-    news, calls = fused_each(update, items, (tensors,), plain, _overwritten)
-    written = [(param, new, update.writes if counted else 0) for param, (new, _) in zip(params, news, strict=True)]
-    for param, (_, new_state) in zip(params, news, strict=True):
+    made = fused_each(update, items, _item, tensors, plain, _overwritten)
+    values, times = made.values, update.writes if counted else 0
+    written = [(param, values[new], times) for param, (new, _) in zip(params, made.results, strict=True)]
+    for param, (_, new_state) in zip(params, made.results, strict=True):
         kept = state[param] if new_state else {}
-        for key, value in new_state.items():
+        for key, new in new_state.items():
             before = kept.get(key)
             if isinstance(before, Tensor):
                 times = 2 if key in update.twice else 1
-                written.append((before, value, times if counted or key == "step" else 0))
+                written.append((before, values[new], times if counted or key == "step" else 0))
             else:
-                kept[key] = value
-    assign([(old, new, times) for old, new, times in written if new is not old])
-    overwrite([(old, times) for old, new, times in written if new is old], calls)
+                kept[key] = new_tensor(values[new], made.types[new])
+    assign([write for write in written if write[1] is not OVERWRITING])
+    overwrite([(old, times) for old, new, times in written if new is OVERWRITING], made.calls)
+
+
+def _operands(update: Update, param: Tensor, state: dict[str, Any] | None) -> tuple[tuple[str, ...], list[Tensor]]:
+    """The names of the state that there is, and what the rule reads: the parameter, its gradient and that state."""
+    present = _present(update, state)
+    return tuple(present), [param, param.grad, *present.values()]
+
+
+def _item(names: tuple[str, ...], operands: Sequence[Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """What an update is called with for one parameter."""
+    return operands[0], operands[1], dict(zip(names, operands[2:], strict=True))
 
 
 def _overwritten(item: Any, result: Any) -> Iterator[tuple[int, int]]:

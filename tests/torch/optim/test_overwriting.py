@@ -220,15 +220,19 @@ def test_a_result_that_is_an_operand_keeps_its_elements(overwritten):
     params, _ = trained(torch, "momentum")
     x, y = params[0].detach(), params[2].detach()
 
-    def update(item: Any, numbers: Any) -> Any:
+    def update(item: Any, tensors: Any, numbers: Any) -> Any:
         x, y = item
         return x + y, x, x.view(-1)
 
+    built = lambda form, operands: tuple(operands)  # noqa: E731
     for _ in range(2):
-        ((new, old, flat),), calls = capture.fused_each(update, [(x, y)], (), {}, lambda item, new: [(new[0], item[0])])
-        assert new is x
+        made = capture.fused_each(
+            update, [("pair", [x, y])], built, {}, {}, lambda item, result: [(result[0], item[0])]
+        )
+        (new, old, flat) = (made.values[k] for k in made.results[0])
+        assert new is capture.OVERWRITING
         before = x._value().copy()
-        capture.overwrite([(x, 1)], calls)
-        np.testing.assert_array_equal(old.numpy(), before)
-        np.testing.assert_array_equal(flat.numpy(), before.reshape(-1))
+        capture.overwrite([(x, 1)], made.calls)
+        np.testing.assert_array_equal(old, before)
+        np.testing.assert_array_equal(flat, before.reshape(-1))
         np.testing.assert_array_equal(x._value(), before + y._value())
