@@ -7,13 +7,18 @@ operands, arithmetic on large arrays is done block after block, and the results 
 
 All blocks of all arrays are one call of functions written in C, which no signal handler interrupts: it writes
 everything or, if it is not reached, nothing.
+
+NOTE [Parts of a step]
+Memory is read faster by several threads, so a large step is cut in parts, and helpers make the calls of all but the
+first.  Each call passes Python's lock on, so the blocks are larger then.  Here a signal may arrive between the parts.
+Once one of them may have begun, all are completed before the handler's exception leaves.
 """
 
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat, starmap
+from itertools import chain, pairwise, repeat, starmap
 from operator import call
 from typing import Any
 
@@ -22,8 +27,12 @@ from attrs import evolve, frozen
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.run.blocks import BLOCK, LARGE
+from fgrad.run.kernels.helpers import PROCESSORS, Task, submit
 from fgrad.run.kernels.kernel import kernel
 from fgrad.run.numpy_program import with_calls_inlined
+
+#: the elements of a block, and the least elements times lines of a part: NOTE [Parts of a step]
+SHARED_BLOCK, PART = 1 << 17, 1 << 21
 
 #: a call: a ufunc, its operands, and the array for its result; or a ufunc with that array, and its operands
 Call = tuple[Any, ...]
@@ -50,12 +59,12 @@ class Chain:
     #: by the number of a result, the operand that it is written over
     written: Mapping[int, int]
 
-    def calls(self, arrays: Mapping[int, np.ndarray], scalars: Mapping[int, np.ndarray]) -> Iterator[Call]:
-        """The calls for flat arrays, of which those that are overwritten can be written."""
-        slices = [slice(start, min(start + BLOCK, self.size)) for start in range(0, self.size, BLOCK)]
+    def calls(self, arrays: Mapping[int, np.ndarray], scalars: Mapping[int, np.ndarray], some: range) -> Iterator[Call]:
+        """The calls for some elements of flat arrays, in steps of a block; those overwritten can be written."""
+        slices = [slice(start, min(start + some.step, some.stop)) for start in some]
         blocks: dict[int, Any] = {number: [arrays[number][s] for s in slices] for number in self.read}
-        for number, buffer in self._buffers().items():
-            blocks[number] = [buffer] * (len(slices) - 1) + [buffer[: self.size - slices[-1].start]]
+        for number, buffer in self._buffers(some.step).items():
+            blocks[number] = [buffer] * (len(slices) - 1) + [buffer[: some.stop - slices[-1].start]]
         for number, operand in self.written.items():
             blocks[number] = blocks[operand]
         lines = [
@@ -68,7 +77,7 @@ class Chain:
         ]
         return chain.from_iterable(zip(*lines, strict=True))
 
-    def _buffers(self) -> dict[int, np.ndarray]:
+    def _buffers(self, block: int) -> dict[int, np.ndarray]:
         """Where a block of each intermediate result is kept; few buffers stay in the cache."""
         last = {i: at for at, line in enumerate(self.lines) for i in line.operands}
         buffers: dict[int, np.ndarray] = {}
@@ -77,7 +86,7 @@ class Chain:
             free += [buffers[i] for i in {*line.operands} & buffers.keys() if last[i] == at]
             if line.number not in self.written:
                 found = next((k for k, buffer in enumerate(free) if buffer.dtype == line.dtype), None)
-                buffers[line.number] = np.empty(BLOCK, line.dtype) if found is None else free.pop(found)
+                buffers[line.number] = np.empty(block, line.dtype) if found is None else free.pop(found)
         return buffers
 
 
@@ -103,20 +112,57 @@ class Overwriting:
     scalars: tuple[int, ...]
     chains: tuple[Chain, ...]
 
-    def calls(self, arrays: Mapping[int, np.ndarray], scalars: Sequence[Any]) -> Iterator[Call]:
-        """The calls that compute and write the results, for ``make_calls``.
+    def parts(
+        self, arrays: Mapping[int, np.ndarray], scalars: Sequence[Any], most: int = PROCESSORS
+    ) -> list[Iterator[Call]]:
+        """The calls that compute and write the results, in at most so many parts, for ``make_calls``.
 
         Arguments:
           arrays: the operands that chains read, flat, by position; those that are overwritten can be written.
           scalars: the last results of ``rest``.
         """
         known = {i: np.asarray(x).reshape(()) for i, x in zip(self.scalars, scalars, strict=True)}
-        return chain.from_iterable([each.calls(arrays, known) for each in self.chains])
+        count = max(1, min(most, sum([each.size * len(each.lines) for each in self.chains]) // PART))
+        block = BLOCK if count == 1 else SHARED_BLOCK
+        total = sum([each.size for each in self.chains])
+        bounds = [total * k // count for k in range(count + 1)]
+        parts = []
+        for first, last in pairwise(bounds):
+            calls, start = [], 0
+            for each in self.chains:
+                some = range(max(first - start, 0), min(last - start, each.size), block)
+                if some:
+                    calls.append(each.calls(arrays, known, some))
+                start += each.size
+            parts.append(chain.from_iterable(calls))
+        return parts
 
 
-def make_calls(calls: Iterable[Call], done: list[bool]) -> None:
+def make_calls(parts: Sequence[Iterable[Call]], done: list[bool]) -> None:
     """Make all calls, and put a flag in ``done``; a signal is handled before or after."""
-    deque(starmap(call, chain(calls, [(done.append, True)])), 0)
+    if len(parts) == 1:
+        _make(parts[0], done)
+        return
+    made: list[list[bool]] = [[] for _ in parts]
+    tasks = [Task(partial(_make, iter(part), flag)) for part, flag in zip(parts, made, strict=True)]
+    raised: list[BaseException] = []
+    while not done:
+        try:
+            if not raised:
+                for task in tasks[1:]:
+                    submit(task)
+            for task, flag in zip(tasks, made, strict=True):
+                if not flag:
+                    task.complete()
+            done.append(True)
+        except BaseException as error:
+            raised.append(error)
+    if raised:
+        raise raised[0]
+
+
+def _make(calls: Iterable[Call], made: list[bool]) -> None:
+    deque(starmap(call, chain(calls, [(made.append, True)])), 0)
 
 
 def overwriting(graph: Graph, overwritten: Mapping[int, int]) -> Overwriting | None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fgrad.run.kernels import helpers as module
-from fgrad.run.kernels.helpers import RETRIED, Parts, helpers, slices_of, together
+from fgrad.run.kernels.helpers import PROCESSORS, RETRIED, Parts, Task, helpers, slices_of, submit, together
 
 
 def test_slices_cover_an_axis_evenly():
@@ -28,10 +28,17 @@ def test_a_helper_computes_meanwhile():
 def test_what_no_helper_begins_the_caller_computes():
     """Also a task that was computed here is computed once."""
     may_end, threads = threading.Event(), []
-    busy = [helpers().submit(may_end.wait, 10) for _ in range(helpers()._max_workers)]
+    all_begun = threading.Barrier(max(PROCESSORS, 2))
+    busy = [Task(lambda: (all_begun.wait(10), may_end.wait(10))) for _ in range(max(PROCESSORS - 1, 1))]
+    for task in busy:
+        submit(task)
+    all_begun.wait(10)
     together([lambda: None, lambda: threads.append(threading.get_ident())])
     may_end.set()
-    assert [future.result() for future in busy] and threads == [threading.get_ident()]
+    for task in busy:
+        task.complete()
+    together([lambda: None] * 2)  # a helper comes past the task that was computed here
+    assert threads == [threading.get_ident()]
 
 
 def test_tasks_have_the_error_state_of_the_caller():
@@ -50,10 +57,11 @@ def test_an_error_is_raised(failing):
 
 
 def test_without_threads_the_caller_does_it_all(monkeypatch):
-    def submit(*_):
-        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+    def start(_):
+        raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(helpers(), "submit", submit)
+    helpers.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", start)
     done = []
     together([lambda: done.append(1)] * 3)
     assert done == [1, 1, 1]

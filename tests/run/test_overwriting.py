@@ -1,5 +1,9 @@
 """Results that are written over operands have the bits that they would have elsewhere."""
 
+import gc
+import random
+import signal
+import time
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,8 +20,8 @@ SIZE = 2 * BLOCK + 5
 
 
 def arrays(count: int, *shape: int) -> list[Any]:
-    random = np.random.default_rng(0)
-    return [random.standard_normal(shape or (SIZE,), np.float32) for _ in range(count)]
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(shape or (SIZE,), np.float32) for _ in range(count)]
 
 
 def momentum(p, g, b, rate):
@@ -54,7 +58,10 @@ def large(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_bits_are_those_of_the_program(name):
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_bits_are_those_of_the_program(name, most, monkeypatch):
+    monkeypatch.setattr(module, "PART", SIZE // 2)
+    monkeypatch.setattr(module, "SHARED_BLOCK", BLOCK // 2)
     function, operands, pairs = CASES[name]
     graph, _ = graph_of(function, tuple(operands))
     program = numpy_program(graph)
@@ -69,11 +76,62 @@ def test_the_bits_are_those_of_the_program(name):
     flat = {i: operands[i].reshape(-1) for each in over.chains for i in each.read}
     count = len(others) - len(over.scalars)
     done: list[bool] = []
-    make_calls(over.calls(flat, others[count:]), done)
+    parts = over.parts(flat, others[count:], most)
+    assert len(parts) == most
+    make_calls(parts, done)
     assert done == [True]
     kept = iter(others[:count])
     for k, want in enumerate(expected):
         np.testing.assert_array_equal(operands[pairs[k]] if k in pairs else next(kept), want)
+
+
+def added(count: int) -> tuple[list[np.ndarray], list[Any]]:
+    """Arrays, each in a part of its own, to whose elements 1 is added again and again."""
+    totals = [np.zeros(1000) for _ in range(count)]
+    return totals, [[(np.add, x, 1.0, x)] * 300 for x in totals]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
+def test_an_interrupt_at_any_moment_leaves_all_parts_made_or_none():
+    raised = 0
+
+    def handler(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, handler)
+    gc.disable()  # JAX's callbacks would swallow the interrupt
+    try:
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            totals, parts = added(3)
+            done: list[bool] = []
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))
+                make_calls(parts, done)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                raised += 1
+            time.sleep(0.001)  # a helper that were still at it would be seen
+            assert {float(x) for total in totals for x in total} == {300.0 if done else 0.0}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+        gc.enable()
+    assert raised
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_an_error_in_a_part_is_raised_when_all_are_made(bad):
+    totals, parts = added(2)
+
+    def fails() -> None:
+        raise OverflowError
+
+    parts[bad] = [(fails,), *parts[bad]]
+    done: list[bool] = []
+    with pytest.raises(OverflowError):
+        make_calls(parts, done)
+    assert done and all((total == 300).all() for total in totals)
 
 
 def test_an_operand_is_not_overwritten_before_it_is_read_last():

@@ -142,9 +142,9 @@ class Made:
     #: the elements of the results, ``OVERWRITING`` for those that ``calls`` write
     values: Sequence[Any]
     types: Sequence[TensorType]
-    #: calls that are still to be made by ``overwrite``: they write large results over operands that nobody else holds,
-    #: NOTE [Overwriting]
-    calls: Iterable[Call] = ()
+    #: calls that are still to be made by ``overwrite``, in parts: they write large results over operands that nobody
+    #: else holds, NOTE [Overwriting]
+    calls: Sequence[Iterable[Call]] = ()
 
 
 #: the elements of a result that is written over an operand
@@ -210,7 +210,7 @@ def _begun(
     arrays = {i: np.asarray(windows.get(i, values[i])).reshape(-1) for each in over.chains for i in each.read}
     others, types = iter(outs), captured.types
     made = [OVERWRITING if k in over.written else at_hand(next(others), t.numel) for k, t in enumerate(types)]
-    return Made(captured.structure, made, types, over.calls(arrays, list(others)))
+    return Made(captured.structure, made, types, over.parts(arrays, list(others)))
 
 
 def _apart(value: Any, windows: Mapping[int, np.ndarray]) -> Any:
@@ -319,7 +319,7 @@ def assign(writes: Sequence[tuple[Tensor, Any, int]]) -> None:
         tensor._overwrite(settled(tensor, value), "optimizer step", source, times)
 
 
-def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Iterable[Call]) -> None:
+def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Sequence[Iterable[Call]]) -> None:
     """Make the calls that write the elements of some tensors, and count so many writes for each: both, or neither."""
     if not writes:
         return

@@ -38,9 +38,9 @@ def overwritten(monkeypatch: Any) -> list[int]:
     counts: list[int] = []
     make_calls = capture.make_calls
 
-    def counted(calls: Any, done: list[bool]) -> None:
-        listed = list(calls)
-        counts.append(len(listed))
+    def counted(parts: Any, done: list[bool]) -> None:
+        listed = [list(part) for part in parts]
+        counts.append(sum(map(len, listed)))
         make_calls(listed, done)
 
     monkeypatch.setattr(capture, "make_calls", counted)
