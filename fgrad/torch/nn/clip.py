@@ -202,4 +202,4 @@ def _rewrite(parameters: Tensors, update: Callable[[list[Tensor]], list[Tensor]]
     present = [param.grad for param in _listed(parameters) if param.grad is not None]
     with no_grad():
         for grads in without_aliasing(present):
-            assign([(grad, new, writes) for grad, new in zip(grads, update(grads), strict=True)])
+            assign([(grad, new._value(), writes) for grad, new in zip(grads, update(grads), strict=True)])
