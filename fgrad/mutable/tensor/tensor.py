@@ -225,6 +225,21 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         storage, counter = self._storage, self._counter
         if value.__class__ is Deferred and not (self._geometry is None and may_wait(storage)):
             value = value.array()
+        if (
+            storage.__class__ is Storage
+            and self._geometry is storage.home is before is None
+            and value.__class__ is not Scatter
+        ):
+            # as below, and what nearly every write needs of it
+            array, version = storage.array, counter.value
+            try:
+                storage.array = value
+                for _ in range(writes):
+                    self._bump(operation, source)
+            except BaseException:
+                storage.array, counter.value = array, version
+                raise
+            return
         change = self._change(value)
         undo = partial(_restore, storage, held_value(storage)) if change is None else change.undo
         if before is not None:

@@ -9,7 +9,7 @@ user's arguments and returns the overload, followed by its arguments.  The in-pl
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from fgrad.mutable.context.torch_function.wrap import binds, raw
 from fgrad.mutable.operation.operation import Operation, apply
@@ -103,6 +103,12 @@ class _Resolver:
     listed: Sequence[str]
     numbers: bool
     check: Callable[..., None] | None = None
+    #: the arguments that it is called with by name
+    _by_name: tuple[str, ...] = field(init=False)
+
+    @_by_name.default  # type: ignore[attr-defined, misc]
+    def _(self) -> tuple[str, ...]:
+        return tuple(self.signature.names[self.signature.positional :])
 
     def resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Choice:
         """The overload of a call, its operands and parameters."""
@@ -126,11 +132,11 @@ class _Resolver:
     def _choose(self, values: Sequence[Any]) -> Choice:
         if self.check is not None:
             self.check(*values)
-        count, names = self.signature.positional, self.signature.names
         try:
-            if count == len(names):
+            if not self._by_name:
                 return self.choose(*values)
-            return self.choose(*values[:count], **dict(zip(names[count:], values[count:], strict=True)))
+            count = self.signature.positional
+            return self.choose(*values[:count], **dict(zip(self._by_name, values[count:], strict=True)))
         except Exception:
             find_nodes(values)
             raise
