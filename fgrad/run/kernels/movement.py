@@ -89,6 +89,12 @@ def _slice(op: Op) -> Compute:
     return itemgetter(tuple(map(slice, params["start_indices"], params["limit_indices"], strides)))
 
 
+def _reverse(op: Op) -> Compute:
+    every, backwards = slice(None), slice(None, None, -1)
+    axes = range(op.in_types[0].ndim)
+    return itemgetter((..., *[backwards if axis in op.params["dimensions"] else every for axis in axes]))
+
+
 def _split(op: Op) -> Compute:
     sizes, before = op.params["sizes"], (slice(None),) * op.params["axis"]
     if len(sizes) == 1:
@@ -304,7 +310,7 @@ MOVEMENT: dict[str, Entry] = {
     "platform_index": _moving(_platform, FREE),
     "real": _moving(lambda op: np.real, FREE),
     "reshape": _moving(_reshape, FREE),
-    "rev": _with(np.flip, "dimensions"),
+    "rev": _moving(_reverse),
     "scatter": Moving(_scatter),
     "scatter-add": _combining(np.add, NUMBERS),
     "scatter-max": _combining(np.maximum, REALS),
