@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+#: seconds for which threads are watched before they count as idle
+PAUSE = 0.002
 #: the parts into which a round is cut
 SHORTER = 5
 
@@ -43,14 +45,23 @@ def per_call(call: Callable[[], Any], count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
+def await_idle_threads() -> None:
+    """Wait until no thread of this process computes any more; a pool's waits in a busy loop for up to 0.2 s."""
+    for _ in range(200):
+        before = time.process_time()
+        time.sleep(PAUSE)
+        if time.process_time() - before < PAUSE / 4:
+            return
+
+
 def ratio(
     ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float
 ) -> tuple[float, float, float]:
     """Median of the rounds' ratios, and the median times of both sides in microseconds.
 
     Rounds are short and many, and each side is first in every other one: what the machine does besides comes and goes
-    within seconds, and weighs on both alike.  The first calls after the other side are not timed: they find the other
-    one's threads still waiting in busy loops, and its arrays in the caches.
+    within seconds, and weighs on both alike.  A side begins when no thread of the other one is in a busy loop any more,
+    and its first calls are not timed: they find the other's arrays in the caches.
     """
     counts = [repeated(call, seconds / SHORTER) for call in (ours, theirs)]
     gc.collect()
@@ -59,6 +70,7 @@ def ratio(
         times = [0.0, 0.0]
         for side in (0, 1) if turn % 2 else (1, 0):
             call = (ours, theirs)[side]
+            await_idle_threads()
             per_call(call, 1 + counts[side] // 4)
             times[side] = per_call(call, counts[side])
         pairs.append(times)
