@@ -59,7 +59,7 @@ class saved_tensors_hooks(Scope):
         return {"saved_hooks": (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))}
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
-        state = vars(modes)
+        state: Any = vars(modes)
         # each step of this iterator takes the last pair off, in C: see NOTE [Signals]
         left = map(itemgetter(slice(None, -1)), map(state.get, repeat("saved_hooks")))
         return map(state.update, map(zip, repeat(("saved_hooks",)), zip(left))).__next__
