@@ -31,7 +31,9 @@ def test_a_gradient_with_a_tangent_is_added():
         tangents = []
         for y in (leaf * x, leaf * x * x):
             y.sum().backward()
-            tangents.append(forward_ad.unpack_dual(leaf.grad).tangent.tolist())
+            tangent = forward_ad.unpack_dual(leaf.grad).tangent
+            assert tangent is not None
+            tangents.append(tangent.tolist())
     assert (tangents, leaf.grad.tolist()) == ([[3, 3], [9, 9]], [3, 3])
 
 
