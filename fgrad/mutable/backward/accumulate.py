@@ -16,6 +16,7 @@ from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node, node_name, updating_leaf
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
+from fgrad.mutable.transforms.forward import take_tangents
 from fgrad.mutable.values.device_of_value import elsewhere
 
 CAPTURED = (
@@ -69,7 +70,10 @@ def accumulate_grad(leaf: Tensor, grad: Tensor | None) -> None:
             changes.fields = now
         elif not modes.grad:
             check_repeated(old)
-            old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
+            total = apply(ADD, (old, grad))
+            old._overwrite(total._waiting(), "add_", None)
+            if total._tangents is not None:
+                take_tangents(old, total)
         else:
             accumulated, now = apply(ADD, (old, grad)), object()
             leaf._grad = accumulated

@@ -24,9 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 #: the fields that an operation looks at only if ``unusual.on``
-_UNUSUAL = frozenset(
-    ("level", "interceptor", "dual_level", "inference", "capturing", "anomaly", "snapshot", "release", "saved_hooks")
-)
+_UNUSUAL = frozenset(("level", "interceptor", "dual_level", "inference", "capturing", "anomaly", "snapshot", "release"))
 
 
 class Modes(threading.local):

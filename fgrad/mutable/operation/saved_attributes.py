@@ -55,7 +55,10 @@ class SavedNothing(SavedTensor):
 
     __slots__ = ()
 
-    def register_hooks(self, pack: Any, unpack: Any) -> None:
+    def __init__(self) -> None:
+        """There is nothing to fill in."""
+
+    def register_hooks(self, pack: Any, unpack: Any = None) -> None:
         raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
 
 
@@ -107,11 +110,13 @@ def _saved(node: Any, name: str) -> Any:
     constants = dict(operation.gradients.constants)
     if name in constants:
         return constants[name]
-    sized = name.removesuffix("_sym_sizes")
+    sized = name.removesuffix("_opt").removesuffix("_sym_sizes")
     if sized != name and sized in operation.operands:
         type = plan.types[operation.operands.index(sized)]
         if isinstance(type, TensorType):
             return type.shape
+        if type is None and name.endswith("_opt"):
+            return (0,)
     return None if name in operation.operands else _MISSING
 
 

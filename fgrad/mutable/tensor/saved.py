@@ -80,6 +80,9 @@ class SavedTensor:
     #: the block of allow_mutation_on_saved_tensors that it was saved in, and can be read in alone
     block: Any
 
+    def __init__(self) -> None:
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
     def _alias(self, tensor: Tensor) -> Tensor:
         """Another handle on the tensor, without history."""
         result = alias(tensor)
@@ -108,7 +111,7 @@ class SavedTensor:
         if modes.saved_hooks and not tensor._wrapped_number:
             self._pack(tensor, *modes.saved_hooks[-1])
 
-    def register_hooks(self, pack: Any, unpack: Any) -> None:
+    def register_hooks(self, pack: Any, unpack: Any = None) -> None:
         """Keep ``pack(tensor)`` in place of the tensor, and get it back by ``unpack``.
 
         Raises:

@@ -129,6 +129,14 @@ def set_tangent(tensor: Tensor, tangent: Tensor, level: int | None = None) -> No
             set_tangent(have, base_tangent, outer)
 
 
+def take_tangents(tensor: Tensor, computed: Tensor) -> None:
+    """Give a tensor that is written the tangents of what is written to it, at the open levels."""
+    for level in range(modes.dual_level + 1):
+        tangent = tangent_of(computed, level)
+        if tangent is not None:
+            set_tangent(tensor, tangent, level)
+
+
 def counters_of(tensor: Tensor, levels: int) -> list[VersionCounter]:
     """The version counters that a write to a tensor raises: its own, and those of its tangents at the first levels."""
     tangents = [(tangent_of(tensor, level), level) for level in range(levels)]

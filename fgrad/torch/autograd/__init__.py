@@ -10,6 +10,7 @@ from fgrad.mutable.context.modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from fgrad.torch.autograd.backward import _calculate_shape as _calculate_shape, backward, grad
 from fgrad.torch.stand_ins import submodules
@@ -39,6 +40,7 @@ def kineto_available() -> bool:
 
 __all__ = [
     "Function",
+    "SavedTensor",
     "Variable",
     "backward",
     "detect_anomaly",

@@ -4,11 +4,13 @@ Source: `torch.autograd.graph <https://docs.pytorch.org/docs/stable/autograd.htm
 """
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 from weakref import WeakSet
 
 from fgrad.mutable.backward import engine
-from fgrad.mutable.context.modes import ITSELF, Mode, modes
+from fgrad.mutable.context.modes import ITSELF, Mode, Scope, modes, unusual
 from fgrad.mutable.tensor.hooks import RemovableHandle
 from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -29,8 +31,11 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*edge)
 
 
-class saved_tensors_hooks(Mode):
+class saved_tensors_hooks(Scope):
     """Tensors saved in the block are packed by ``pack_hook``, and unpacked by ``unpack_hook``.
+
+    The pairs are a stack: leaving a block takes the innermost pair off, also where blocks are not left in the order in
+    which they were entered.
 
     >>> import fgrad.torch as torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -46,29 +51,18 @@ class saved_tensors_hooks(Mode):
                 raise TypeError(f"saved_tensors_hooks(): {name} must be a function, not {type_name(hook)}")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self.pair = (pack_hook, unpack_hook)
-
-    def clone(self) -> "saved_tensors_hooks":
-        return type(self)(self.pack_hook, self.unpack_hook)
 
     def values(self) -> dict[str, Any]:
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
-        return {"saved_hooks": (*modes.saved_hooks, self.pair)}
+        unusual.enter()
+        return {"saved_hooks": (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))}
 
     def end(self, before: dict[str, Any]) -> Callable[[], Any]:
-        leave = super().end(before)
-        if all(pair is not self.pair for pair in before["saved_hooks"]):
-            return leave
-        around, depth = self.close, len(before["saved_hooks"])
-
-        def leave_inner() -> None:
-            """Leave a block within a block of the same object, which is left by what was to leave it."""
-            self.close = around
-            # a block that a hook has entered is left by backward
-            (leave if len(modes.saved_hooks) > depth else around)()
-
-        return leave_inner
+        state: Any = vars(modes)
+        # each step of this iterator takes the last pair off, in C: see NOTE [Signals]
+        left = map(itemgetter(slice(None, -1)), map(state.get, repeat("saved_hooks")))
+        return map(state.update, map(zip, repeat(("saved_hooks",)), zip(left))).__next__
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -85,9 +79,6 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
         self.pin_memory = pin_memory
         self.device_type = device_type
-
-    def clone(self) -> "save_on_cpu":
-        return save_on_cpu(self.pin_memory, self.device_type)
 
 
 class disable_saved_tensors_hooks(Mode):

@@ -4,7 +4,8 @@ NOTE [Moving along the distribution function]
 A draw ``x`` of a distribution function ``F(x; a)`` keeps its place in it when ``a`` changes if
 ``dx/da = -(dF/da) / F'``.  For a Beta draw, ``dF/da`` is the integral of the density times ``log t - c`` up to ``x``,
 where ``c`` is the mean of ``log t``; it is minus the integral from ``x`` on as well.  Below ``exp(c)`` the first one
-has terms of one sign only, above it the second one: nothing cancels.  A component of a Dirichlet draw is a Beta draw,
+has terms of one sign only, above it the second one: nothing cancels.  Near 0 the density may grow faster than the
+integral's nodes can follow, and the quotient is the sum of a series.  A component of a Dirichlet draw is a Beta draw,
 and the others shrink as it grows.
 """
 
@@ -43,6 +44,18 @@ def _tail(log_x: Any, log_rest: Any, own: Any, other: Any, lower: Any, center: A
     return jnp.exp(log_x) / own * jnp.sum(terms * jnp.asarray(_WEIGHTS, log_x.dtype), axis=-1)
 
 
+def _near_zero(x: Any, a: Any, b: Any) -> Any:
+    """The derivative for a small ``x``: the density's other factor as a binomial series, integrated term by term."""
+    center = digamma(a + b) + jnp.log(x)
+    power = jnp.ones_like(x)
+    # digamma(a) + 1 / a, in which nothing cancels
+    series = (digamma(a + 1) - center) / a
+    for i in range(1, 11):
+        power = power * x * (i - b) / i
+        series += power / (a + i) * (digamma(a) - center + 1 / (a + i))
+    return x * (1 - x) ** (1 - b) * series
+
+
 def beta_movement(x: Any, a: Any, b: Any) -> Any:
     """A Beta draw's derivative by its first concentration: see NOTE [Moving along the distribution function]."""
     center = digamma(a) - digamma(a + b)
@@ -51,7 +64,9 @@ def beta_movement(x: Any, a: Any, b: Any) -> Any:
     near = choose(lower, log_x, log_rest), choose(lower, log_rest, log_x)
     own, other = choose(lower, a, b), choose(lower, b, a)
     integral = _tail(*near, own, other, lower, center)
-    return choose(lower, -integral, integral)
+    small = (x < 0.1) & ((a + b) * x < 0.5)
+    # what is not chosen is finite, and has a finite derivative
+    return choose(small, _near_zero(choose(small, x, 0.01), a, b), choose(lower, -integral, integral))
 
 
 def _gradient(ct: Any, x: Any, concentration: Any, values: Any) -> tuple[Any, Any]:

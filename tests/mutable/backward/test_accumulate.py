@@ -8,6 +8,7 @@ import pytest
 import fgrad.torch as torch
 from fgrad.mutable.backward import accumulate
 from fgrad.mutable.backward.accumulate import accumulate_grad, expands_to, layout, reduced
+from fgrad.torch.autograd import forward_ad
 
 pytestmark = pytest.mark.fast
 
@@ -19,6 +20,21 @@ def test_the_second_gradient_is_added_in_place():
         first = leaf.grad
         accumulate_grad(leaf, torch.ones(2))
     assert leaf.grad is first and first.tolist() == [2, 2] and first._version == 1
+
+
+def test_a_gradient_with_a_tangent_is_added():
+    """The gradients are x and x^2, and x has a tangent of 3: the sums have tangents of 3 and 3 + 6, as in PyTorch."""
+    leaf = torch.ones(2, requires_grad=True)
+    leaf.grad = torch.ones(2)
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.ones(2), torch.full((2,), 3.0))
+        tangents = []
+        for y in (leaf * x, leaf * x * x):
+            y.sum().backward()
+            tangent = forward_ad.unpack_dual(leaf.grad).tangent
+            assert tangent is not None
+            tangents.append(tangent.tolist())
+    assert (tangents, leaf.grad.tolist()) == ([[3, 3], [9, 9]], [3, 3])
 
 
 @pytest.mark.parametrize("recorded", [False, True])

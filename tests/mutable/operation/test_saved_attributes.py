@@ -26,6 +26,8 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], dict[str, Any]]] = {
     "clamp from below": (lambda x, y: x.clamp(min=0.5), {"min": 0.5, "max": None}),
     "hardtanh": (lambda x, y: F.hardtanh(x, -1, 2), {"min_val": -1, "max_val": 2}),
     "xlogy": (lambda x, y: torch.xlogy(x, 2.0), {"other": 2.0}),
+    "conv1d": (lambda x, y: F.conv1d(x[None], y[:, :, None], x[0]), {"bias_sym_sizes_opt": (2,), "groups": 1}),
+    "conv1d without bias": (lambda x, y: F.conv1d(x[None], y[:, :, None]), {"bias_sym_sizes_opt": (0,)}),
     "sum over an axis": (lambda x, y: x.sum(-1), {"dim": (18446744073709551615,), "keepdim": False}),
 }
 
@@ -38,6 +40,13 @@ def test_numbers(name: str):
     assert {key: getattr(node, "_saved_" + key) for key in expected} == expected
     assert all(type(getattr(node, "_saved_" + key)) is type(value) for key, value in expected.items())
     assert {"_saved_" + key for key in expected if "sym" not in key and expected[key] is not None} <= set(dir(node))
+
+
+def test_saved_tensors_are_made_by_nodes_alone():
+    node = torch.rand(2, requires_grad=True).exp().grad_fn
+    assert isinstance(node._raw_saved_result, torch.autograd.SavedTensor)
+    with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
+        torch.autograd.SavedTensor()
 
 
 def test_a_factor_is_a_tensor():

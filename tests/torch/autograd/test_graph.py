@@ -311,6 +311,55 @@ def _warnings_as_errors(torch):
                 return str(error)[:60], "UserWarning: Error detected in PowBackward0" in printed.getvalue()
 
 
+def _stack_of_hooks(torch: Any) -> list[Any]:
+    """Which hooks pack after blocks were left in another order, in a generator, in backward and twice."""
+    log: list[str] = []
+    seen: list[Any] = []
+
+    def block(name: str) -> Any:
+        return torch.autograd.graph.saved_tensors_hooks(lambda x: (log.append(name), x)[1], lambda x: x)
+
+    def packing() -> None:
+        log.clear()
+        torch.ones(2, requires_grad=True).exp()
+        seen.append(tuple(log))
+
+    a, b = block("a"), block("b")
+    for entered, left in (((a, b), (a, b)), ((a, a, b), (a, b, b)), ((a, b, a), (b, b, a))):
+        for one in entered:
+            one.__enter__()
+        for one in left:
+            packing()
+            one.__exit__()
+        packing()
+
+    def suspended() -> Any:
+        with a:
+            yield 1
+
+    generator = suspended()
+    next(generator)
+    with b:
+        next(generator, None)
+        packing()
+    packing()
+
+    def unpack(x: Any) -> Any:
+        c.__exit__()
+        return x
+
+    c = torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack)
+    for _ in range(2):
+        with b:
+            c.__enter__()
+            torch.ones(2, requires_grad=True).exp().sum().backward()
+    packing()
+    c.__exit__()
+    c.__exit__()
+    packing()
+    return seen
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "words on a context": _words,
     "counts of a block": _mutations,
@@ -349,6 +398,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "a node pickled": lambda torch: pickle.dumps(torch.ones(2, requires_grad=True).sum().grad_fn),
     "a node copied": lambda torch: copy.deepcopy(torch.ones(2, requires_grad=True).sum().grad_fn),
     "nested hooks": _nested_hooks,
+    "a stack of hooks": _stack_of_hooks,
     "warnings as errors": _warnings_as_errors,
     "shapes of a root": lambda torch: torch.autograd._calculate_shape(torch.ones(2), torch.ones(3, 2), True),
 }

@@ -56,6 +56,30 @@ def test_beta_movement_is_the_distribution_functions() -> None:
     assert a.grad.tolist() == pytest.approx(known.tolist(), rel=1e-4)
 
 
+@pytest.mark.parametrize("concentration", [0.001, 0.01, 0.3])
+def test_beta_movement_near_zero(concentration: float) -> None:
+    # the same, where most draws are smaller than the smallest floating-point number
+    torch.manual_seed(0)
+    a = torch.full((20,), concentration, requires_grad=True)
+    x = d.Beta(a, torch.ones(20)).rsample()
+    assert x.min() < 1e-3
+    x.sum().backward()
+    known = (-x * x.log() / a).detach()
+    assert a.grad is not None
+    assert a.grad.tolist() == pytest.approx(known.tolist(), rel=1e-5, abs=0)
+
+
+def test_gamma_movement_in_single_precision() -> None:
+    slopes = []
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        a = torch.full((4,), 1e4, dtype=dtype, requires_grad=True)
+        d.Gamma(a, torch.ones(4, dtype=dtype)).rsample().sum().backward()
+        assert a.grad is not None
+        slopes.append(a.grad.tolist())
+    assert slopes[0] == pytest.approx(slopes[1], rel=1e-6)
+
+
 def test_divergences_by_hand() -> None:
     assert d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(2.0, 1.0)).item() == pytest.approx(2.0)
     assert d.kl_divergence(d.Uniform(0.0, 2.0), d.Uniform(0.0, 1.0)).item() == math.inf

@@ -220,7 +220,10 @@ def multinomial(
 
 
 def _gamma_gradient(ct: Any, out: Any, shapes: Any, values: Any) -> tuple[Any, Any]:
-    return ct * lax.random_gamma_grad(shapes, out), lax.full_like(values, 0)  # type: ignore[call-arg]
+    # in single precision large shapes would lose half of the digits
+    wide = (lax.convert_element_type(x, np.float64) for x in (shapes, out))
+    movement = lax.convert_element_type(lax.random_gamma_grad(*wide), out.dtype)  # type: ignore[call-arg]
+    return ct * movement, lax.full_like(values, 0)
 
 
 _STANDARD_GAMMA = Operation(
