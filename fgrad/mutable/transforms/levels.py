@@ -438,6 +438,7 @@ def _crossed(
 ) -> Tensor:
     if type is not None:
         result._type = type
+    result._inference = tensor._inference
     if number is not None:
         result._level = number
     edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None
