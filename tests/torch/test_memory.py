@@ -145,6 +145,25 @@ def test_a_shallow_copy_shares_memory_and_counts_its_own_versions(make: Any):
     assert x.tolist() == [5, 1]
 
 
+def test_a_deep_copy_is_an_inference_tensor_where_it_is_made_in_inference_mode():
+    with torch.inference_mode():
+        x = torch.ones(2)
+        assert copy.deepcopy(x).is_inference()
+    y = copy.deepcopy(x)
+    assert (y.is_inference(), y._version) == (False, 1)
+    y.add_(1)
+    assert (x.tolist(), y.tolist()) == ([1, 1], [2, 2])
+
+
+def test_no_parameter_that_is_trained_has_the_memory_of_an_inference_tensor():
+    with torch.inference_mode():
+        x = torch.ones(2)
+        assert torch.nn.Parameter(x).is_inference()
+    assert torch.nn.Parameter(x, False).is_inference()
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside InferenceMode"):
+        torch.nn.Parameter(x)
+
+
 def test_a_shallow_copy_is_an_inference_tensor_where_it_is_made_in_inference_mode():
     with torch.inference_mode():
         x = torch.ones(2)

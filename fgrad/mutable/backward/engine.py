@@ -37,6 +37,7 @@ from fgrad.mutable.operation.reduction import ADD
 from fgrad.mutable.ports import NAN_SOURCE, RAISED
 from fgrad.mutable.tensor.node import Edge, Node, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
+from fgrad.mutable.values.batched import unbatched
 from fgrad.seam import here
 
 _numbers = itertools.count()
@@ -368,7 +369,7 @@ def check_nan(task: GraphTask, node: Node, input_grads: Sequence[Tensor | None])
         if (
             grad is not None
             and grad._type.inexact
-            and bool(np.isnan(np.asarray(grad._value()).astype(np.complex128)).any())
+            and bool(np.isnan(np.asarray(unbatched(grad._value())).astype(np.complex128)).any())
         ):
             _warn_of_forward(node)
             text = f"Function '{node_name(node)}' returned nan values in its {i}th output."

@@ -182,6 +182,24 @@ class below(Scope):
         }
 
 
+class inside(Scope):
+    """Open levels again, for a block: what was recorded in them is run backward after they were closed."""
+
+    def __init__(self, levels: Sequence[MapLevel]):
+        self.levels = levels
+
+    def values(self) -> dict[str, Any]:
+        transforms, maps = list(modes.transforms), list(modes.maps)
+        for level in self.levels:
+            if level not in maps:
+                # outside of those that were opened later
+                later = next((each for each in maps if each.number > level.number), None)
+                transforms.insert(len(transforms) if later is None else transforms.index(later), level)
+                maps.insert(len(maps) if later is None else maps.index(later), level)
+        numbers = [level.number for level in self.levels]
+        return {"transforms": tuple(transforms), "maps": tuple(maps), "level": max([modes.level, *numbers])}
+
+
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
@@ -420,6 +438,7 @@ def _crossed(
 ) -> Tensor:
     if type is not None:
         result._type = type
+    result._inference = tensor._inference
     if number is not None:
         result._level = number
     edge = gradient_edge(tensor) if modes.grad and tensor._type.inexact and is_tracked(tensor) else None

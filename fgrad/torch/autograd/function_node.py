@@ -31,6 +31,7 @@ from fgrad.mutable.tensor.tensor import (
 )
 from fgrad.mutable.tensor.tensor_type import TensorType
 from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.transforms.levels import MapLevel, inside, lifted
 from fgrad.mutable.write.inplace import VIEW_OF_LEAF, rebase
 from fgrad.torch.autograd.delayed_errors import once_differentiable as once_differentiable
 from fgrad.torch.autograd.function_rules import own_handle, rule_outputs
@@ -143,6 +144,8 @@ class FunctionNode(Node, FunctionCtx):
         self._outputs: list[TensorType | None] = []
         #: for each output, whether it has a derivative
         self._differentiable: tuple[bool, ...] = ()
+        #: the levels of ``vmap`` in which it was called: its gradients are those of their examples
+        self._maps: tuple[MapLevel, ...] = modes.maps
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -187,7 +190,8 @@ class FunctionNode(Node, FunctionCtx):
         for type, differentiable, grad in zip(self._outputs, self._differentiable, grads, strict=True):
             materialize = self.materialize_grads and (differentiable or self._materialize_non_diff_grads)
             cotangents.append(zeros(type) if grad is None and materialize and type is not None else grad)
-        returned = backward(self, *cotangents)
+        with inside(self._maps):
+            returned = backward(self, *cotangents)
         results = self._checked(list(returned) if isinstance(returned, tuple | list) else [returned])
         if modes.grad:
             explain.warn_of_lost_history(self, self._saved, results)
@@ -244,6 +248,8 @@ WRITTEN_VIEW = (
 
 def call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Any = None) -> Any:
     """Call a function on tensors, and record it; ``forward`` runs in place of its own."""
+    if modes.maps:
+        args = tuple(lifted(args))
     running = _Call(cls, args)
     tangents = running.tangents()
     returned = running.forward(kwargs, forward or cls.forward)

@@ -100,8 +100,9 @@ class _RuleLevel(capturing):
 
 
 def _copied(ctx: Any) -> Any:
-    """A copy of a node, whose saved tensors survive the release of the original's."""
+    """A copy of a node, whose saved tensors survive the release of the original's, and which runs in no level."""
     copied: Any = copy_node(ctx)
+    copied._maps = ()
     copied._saved = [copy.copy(s) for s in ctx._saved]
     return copied
 

@@ -36,6 +36,7 @@ NON_LEAF = (
 
 NO_VOLATILE = "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
 
+INFERENCE_LEAF = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
 TRANSFORMED_BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
     "instead or call backward() outside of functorch transforms."
@@ -111,7 +112,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     if value and not self._type.inexact:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if self._inference and value and not modes.inference:
-        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        raise RuntimeError(INFERENCE_LEAF)
     if modes.level:
         _note(self)
     now = object()

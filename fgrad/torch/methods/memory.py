@@ -386,6 +386,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if modes.capturing is not None:
             modes.capturing.note_created(result)  # with its storage
         cut(result)
+        result._inference = modes.inference
         geometry = self._geometry_of()
         if not (geometry.conj or geometry.neg or self.is_meta):
             result._bump("set_", here(2))  # PyTorch calls ``set_`` with the copy

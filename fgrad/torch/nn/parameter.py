@@ -3,12 +3,14 @@
 from typing import Any
 
 from fgrad.graph.source import here
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import disabled_torch_function_impl, plain, watch
 from fgrad.mutable.operation.operation import note_origin
 from fgrad.mutable.tensor.attributes import state_of
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
 from fgrad.torch import ops
+from fgrad.torch.methods.autograd import INFERENCE_LEAF
 from fgrad.torch.methods.conversion import plain_classes
 from fgrad.torch.methods.subclasses import check_require_grad
 
@@ -18,6 +20,8 @@ def _leaf(cls: Any, data: Tensor, requires_grad: bool) -> Any:
     check_require_grad(requires_grad)
     if requires_grad and not data._type.inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    if requires_grad and data._inference and not modes.inference:
+        raise RuntimeError(INFERENCE_LEAF)
     leaf: Any = cut(alias(data, cls=cls))
     leaf._requires_grad = requires_grad  # as inside of torch.func, where ``requires_grad_`` refuses
     if data._origin is not None or is_tracked(data):

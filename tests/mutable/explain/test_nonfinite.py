@@ -259,3 +259,18 @@ def test_a_division_by_an_integer():
     x = torch.ones(2, requires_grad=True)
     found = torch.nonfinite((x / torch.tensor([0, 1])).sum())
     assert found.operation == "div" and "a division by 0" in str(found)
+
+
+def test_anomaly_mode_looks_at_mapped_gradients():
+    def run(t):
+        half = t.func.vmap(t.func.grad(lambda x: (x - 1).sqrt().mul(x).sum()))
+        with warnings.catch_warnings(), t.autograd.detect_anomaly():
+            warnings.simplefilter("ignore")
+            good = half(t.tensor([[2.0, 3.0], [4.0, 5.0]])).flatten().tolist()
+            with pytest.raises(RuntimeError) as raised:
+                half(t.tensor([[2.0, 3.0], [0.5, 5.0]]))
+        return [round(x, 4) for x in good], str(raised.value).splitlines()[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(torch) == run(real)

@@ -223,3 +223,54 @@ def written_argument(t: Any, x: Any, dim: int) -> Any:
 )
 def test_a_rule_on_batches_that_writes(run: Any) -> None:
     agree(Case("", run, (BATCH,)), torch)
+
+
+def product(t: Any) -> Any:
+    """A product whose backward calls it again and writes to a new tensor; its rule for ``vmap`` is generated."""
+
+    class Product(t.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, y = ctx.saved_tensors
+            written = grad.new_zeros(y.shape)
+            written[..., :2] = grad[..., :2]
+            return Product.apply(grad, y), x * written
+
+    return Product.apply
+
+
+def mapped_product(t: Any, dims: Any) -> Any:
+    """The sum of the squares of a mapped product, which is called with its mapped arguments first."""
+    return lambda x, y: t.func.vmap(product(t), dims)(*((x, y) if dims[0] == 0 else (y, x))).square().sum()
+
+
+def gradients(t: Any, function: Any, x: Any, y: Any) -> Any:
+    x, y = x.requires_grad_(), y.requires_grad_()
+    first = t.autograd.grad(function(x, y), (x, y), create_graph=True)
+    return first, t.autograd.grad(sum(g.sin().sum() for g in first), (x, y))
+
+
+@pytest.mark.parametrize("dims", [(0, None), (None, 0), (0, 0)], ids=str)
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda t, function, x, y: gradients(t, function, x, y),
+        lambda t, function, x, y: t.func.grad(function, (0, 1))(x, y),
+        lambda t, function, x, y: t.func.jacrev(t.func.jacrev(function, (0, 1)), (0, 1))(x, y),
+        lambda t, function, x, y: t.func.vmap(lambda k: t.func.grad(function, (0, 1))(x * k, y))(x[:2, 0]),
+    ],
+)
+def test_a_backward_runs_where_its_forward_was_mapped(run: Any, dims: Any) -> None:
+    agree(
+        Case("", lambda t, x, y: run(t, mapped_product(t, dims), x, y), (BATCH, BATCH if dims == (0, 0) else X)), torch
+    )

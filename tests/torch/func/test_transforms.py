@@ -570,3 +570,24 @@ WRITING = {
 @pytest.mark.parametrize("name", WRITING)
 def test_arguments_that_are_written(name: str) -> None:
     agree(Case(name, WRITING[name], (X, BATCH)), torch)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda t, x: t.func.vmap(t.func.grad(lambda x: (x * x).sum()))(x),
+        lambda t, x: t.func.jacfwd(lambda x: x * x)(x),
+        lambda t, x: t.func.vmap(lambda x: t.func.vmap(t.func.grad(lambda x: x**2))(x))(x),
+        lambda t, x: t.func.vmap(lambda x: x * 2)(x),
+        lambda t, x: t.func.vmap(lambda x: x[1:])(x),
+        lambda t, x: t.func.vmap(lambda x: t.ones(2))(x),
+    ],
+)
+def test_results_are_inference_tensors_if_they_were_inside(run: Any) -> None:
+    def flags(t: Any) -> Any:
+        normal = t.ones(2, 3)
+        with t.inference_mode():
+            results = [run(t, normal), run(t, normal.clone())]
+        return [*(x.is_inference() for x in results), run(t, normal).is_inference()]
+
+    assert flags(ours) == flags(torch)

@@ -145,6 +145,22 @@ def spectral_norm(torch: Any, tell: Story) -> None:
 
 
 @scenario
+def spectral_norm_in_transformations(torch: Any, tell: Story) -> None:
+    torch.manual_seed(0)
+    module = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 3))
+    parameters, x = dict(module.named_parameters()), torch.ones(2, 4)
+
+    def loss(parameters: Any) -> Any:
+        return torch.func.functional_call(module, parameters, (x,)).square().sum()
+
+    for _ in range(2):
+        tell(
+            {name: [round(x, 3) for x in g.flatten().tolist()] for name, g in torch.func.grad(loss)(parameters).items()}
+        )
+    tell([buffer._version for buffer in module.buffers()])
+
+
+@scenario
 def orthogonal(torch: Any, tell: Story) -> None:
     made = torch.nn.utils.parametrizations.orthogonal
     for name in ("matrix_exp", "cayley", "householder", None):

@@ -85,8 +85,9 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix: Any, times: int) -> None:
         with no_grad():
             for _ in range(times):
-                self._u.copy_(F.normalize(ops.mv(matrix, self._v), dim=0, eps=self.eps))
-                self._v.copy_(F.normalize(ops.mv(matrix.H, self._u), dim=0, eps=self.eps))
+                # by out=, as buffers are captured where torch.func differentiates the module, and may not be copied to
+                F.normalize(ops.mv(matrix, self._v), dim=0, eps=self.eps, out=self._u)
+                F.normalize(ops.mv(matrix.H, self._u), dim=0, eps=self.eps, out=self._v)
 
     def forward(self, weight: Any) -> Any:
         if weight.ndim == 1:
