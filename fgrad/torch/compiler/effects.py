@@ -27,6 +27,7 @@ from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, V
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
+from fgrad.torch.compiler.constants import is_constant
 from fgrad.torch.compiler.containers import OPENED, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors, is_tuple_of_tensors
 from fgrad.torch.compiler.new_tensors import (
@@ -40,7 +41,7 @@ from fgrad.torch.compiler.new_tensors import (
     check_view,
 )
 from fgrad.torch.compiler.step import Step
-from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value
+from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value, signature
 
 #: fields of tensors that the user cannot see, and that are recomputed on demand
 _TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
@@ -89,10 +90,18 @@ class Effects:
             tuple([each.signature for each in self.new_tensors]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
-            tuple([(at, name) for at, name, _ in self.fields]),
-            tuple([(Holding(container, key).place, _signature(value)) for container, key, value in self.entries]),
-            tuple([(Holding(at, key).place, tuple(map(_signature, values))) for at, key, values in self.additions]),
+            tuple([(at, name, signature(value)) for at, name, value in self.fields]),
+            tuple([(Holding(container, key).place, signature(value)) for container, key, value in self.entries]),
+            tuple([(Holding(at, key).place, tuple(map(signature, values))) for at, key, values in self.additions]),
+            signature(self.result),
         )
+
+    def constants(self) -> Iterator[Any]:
+        """What it sets and returns that is the same at each call."""
+        values = [*[x for *_, x in self.fields], *[x for *_, x in self.entries]]
+        for value in (*values, *[x for *_, added in self.additions for x in added], self.result):
+            leaves = value.leaves if isinstance(value, Tree) else [value]
+            yield from [x.value for x in leaves if isinstance(x, Constant)]
 
     def output(self, value: Any) -> int:
         self.outputs.append(value)
@@ -199,11 +208,6 @@ class Effects:
         for each, view in views:
             each.count(view)
         return new, self.result(tensors, new, numbers)
-
-
-def _signature(value: Value) -> Any:
-    """Equal for two calls that set an entry to the same number, or to something else."""
-    return value.index if isinstance(value, NumberRef) else None
 
 
 def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
@@ -377,7 +381,7 @@ def _result(effects: Effects, step: Step) -> None:
     structure = take_apart(step.result, leaves, is_from_outside)
     makers: list[Value] = []
     for leaf in leaves:
-        if not is_tensor(leaf) and not isinstance(leaf, _CONSTANTS) and id(leaf) not in snapshot.persistent:
+        if not is_tensor(leaf) and not is_constant(leaf) and id(leaf) not in snapshot.persistent:
             raise NotReplayable(f"the result contains a {type(leaf).__name__}")
         makers.append(effects.value(leaf))
     effects.result = makers[0] if structure is None else Tree(structure, makers)
