@@ -18,7 +18,7 @@ from attrs import define, field
 
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
-from fgrad.mutable.capture.snapshot import Hidden
+from fgrad.mutable.capture.snapshot import Hidden, Snapshot
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
@@ -40,6 +40,7 @@ from fgrad.torch.compiler.new_tensors import (
     check_released,
     check_view,
 )
+from fgrad.torch.compiler.objects import form_of
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value, signature
 
@@ -372,16 +373,26 @@ def _result(effects: Effects, step: Step) -> None:
     visited = set[int]()
 
     def is_from_outside(x: Any) -> bool:
-        if not isinstance(x, tuple) and (id(x) in snapshot.argument_containers or id(x) in visited):
+        again = id(x) in visited and id(x) not in snapshot.persistent
+        if not isinstance(x, tuple) and (id(x) in snapshot.argument_containers or again):
             raise NotReplayable("the result contains a container of the arguments, or one container twice")
-        if not is_tensor(x):
+        if not is_tensor(x) and not is_constant(x):
             visited.add(id(x))
-        return id(x) in snapshot.objects or x.__class__ in OPENED
+        return id(x) in snapshot.objects or (x.__class__ in OPENED and id(x) not in step.objects)
 
-    structure = take_apart(step.result, leaves, is_from_outside)
+    structure = take_apart(step.result, leaves, is_from_outside, step.objects)
+    outside = snapshot.persistent - snapshot.argument_containers
     makers: list[Value] = []
     for leaf in leaves:
-        if not is_tensor(leaf) and not is_constant(leaf) and id(leaf) not in snapshot.persistent:
-            raise NotReplayable(f"the result contains a {type(leaf).__name__}")
+        if not is_tensor(leaf) and not is_constant(leaf) and id(leaf) not in outside:
+            raise NotReplayable(f"the result contains a {type(leaf).__name__}{_why_kept(leaf, snapshot)}")
         makers.append(effects.value(leaf))
     effects.result = makers[0] if structure is None else Tree(structure, makers)
+
+
+def _why_kept(x: Any, snapshot: Snapshot) -> str:
+    """Why an object in a result is not made anew."""
+    if id(x) in snapshot.objects:
+        return " of the arguments"
+    form = form_of(x)
+    return f", {form}" if isinstance(form, str) else ", which something else holds"

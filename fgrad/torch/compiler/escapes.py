@@ -54,7 +54,7 @@ def _escaped(step: Step, outside: Collection[Node]) -> list[str]:
         return []
     appended = [x for each in capture.growing.values() for x in each.appended]
     known = {id(x): x for x in _flat([step.result, *capture.expected, *appended])}
-    for walk in (step.after, Snapshot().walk([(Location("result", ("result",)), step.result)])):
+    for walk in (step.after, Snapshot(uses_any=True).walk([(Location("result", ("result",)), step.result)])):
         known |= {id(x): x for x in walk.tensors}
         known |= {id(x): x for container, _ in walk.containers.values() for x in _flat(_values(container))}
         known |= {id(x): x for scope, name, _ in walk.variables.values() for x in _flat([scope.get(name, None)])}
