@@ -12,7 +12,7 @@ import gc
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from attrs import frozen
@@ -22,7 +22,7 @@ from fgrad.mutable.capture.scopes import Slots, namespace_of
 from fgrad.mutable.types.type_names import MADE_IN_PYTHON
 
 #: the classes written in C from which a class may be derived; from the first one that applies it has its entries
-_LAYOUTS: tuple[type, ...] = (OrderedDict, dict, list, object)
+_LAYOUTS: tuple[type, ...] = (OrderedDict, dict, list, SimpleNamespace, object)
 _POINTER = tuple.__itemsize__
 
 
@@ -77,7 +77,7 @@ def form_of(x: Any) -> Form | str:
     size += _POINTER * (cls.__dictoffset__ > 0 and not layout.__dictoffset__)
     size += _POINTER * (cls.__weakrefoffset__ > 0 and not layout.__weakrefoffset__)
     bases = cls.__mro__[: cls.__mro__.index(layout)]
-    is_plain = bool(bases) and all(base.__flags__ & MADE_IN_PYTHON for base in bases) and cls.__basicsize__ == size
+    is_plain = all(base.__flags__ & MADE_IN_PYTHON for base in bases) and cls.__basicsize__ == size
     if not is_plain or any(is_without_state(module_of(base)) for base in bases):
         return "which is more than what it holds"
     if hasattr(cls, "__del__"):

@@ -4,6 +4,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -82,6 +83,7 @@ RESULTS = {
     "entries": lambda y: Entries(a=y, b=Output(y.sum())),
     "list": lambda y: Listed([y, y * 2]),
     "dict": lambda y: Shouting(a=y, b=[y * 2]),
+    "namespace": lambda y: SimpleNamespace(y=y, inner=[SimpleNamespace(z=y.sum())]),
     "no tensors": lambda y: (y, Output(1.0)),
     "normal": lambda y: D.Normal(y, y.exp()),
     "independent": lambda y: D.Independent(D.Normal(y, 1.0), 1),
