@@ -8,7 +8,7 @@ set its attributes.  But a batch is a new object each time.  So once a class has
 being two, its objects are containers of their attributes (``OPENED``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -94,6 +94,14 @@ def containers(tree: Any) -> Iterator[Any]:
         yield tree
         for child in children:
             yield from containers(child)
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Values, and those in the tuples among them."""
+    for x in values:
+        yield x
+        if isinstance(x, tuple | frozenset):
+            yield from flat(x)
 
 
 def new_objects(result: Any, outside: Snapshot) -> dict[int, Form]:

@@ -11,7 +11,8 @@ resized) are ``NotReplayable``: such a call runs in pieces.
 
 import operator
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from attrs import define, field
@@ -28,7 +29,7 @@ from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.torch.compiler.constants import is_constant
-from fgrad.torch.compiler.containers import OPENED, take_apart
+from fgrad.torch.compiler.containers import OPENED, Structure, flat, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors, is_tuple_of_tensors
 from fgrad.torch.compiler.new_tensors import (
     Chain,
@@ -387,7 +388,22 @@ def _result(effects: Effects, step: Step) -> None:
         if not is_tensor(leaf) and not is_constant(leaf) and id(leaf) not in outside:
             raise NotReplayable(f"the result contains a {type(leaf).__name__}{_why_kept(leaf, snapshot)}")
         makers.append(effects.value(leaf))
-    effects.result = makers[0] if structure is None else Tree(structure, makers)
+    effects.result = makers[0] if structure is None else Tree(_with_plain_keys(structure, outside), makers)
+
+
+def _with_plain_keys(structure: Structure, outside: Collection[int]) -> Structure:
+    """The structure of a result with Python's numbers as keys, whose values are guarded.
+
+    Raises:
+      NotReplayable: a key is a tensor, or a function that the call makes is the default of a dict.
+    """
+    if structure is None:
+        return None
+    kind, context, children = structure
+    for x in flat([context]):
+        if is_tensor(x) or (isinstance(x, FunctionType) and not is_constant(x) and id(x) not in outside):
+            raise NotReplayable(f"the result contains a dict that holds a {type(x).__name__} otherwise than as a value")
+    return kind, settled(context), tuple([_with_plain_keys(x, outside) for x in children])
 
 
 def _why_kept(x: Any, snapshot: Snapshot) -> str:
