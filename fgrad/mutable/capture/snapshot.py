@@ -121,7 +121,7 @@ class Snapshot:
     generators: dict[Any, Location] = field(factory=dict)
     #: each visited container, by id, with a copy of its contents
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
-    #: the ids of the containers that outlive a call
+    #: the ids of the containers, and of tuples, functions and objects, that outlive a call
     persistent: set[int] = field(factory=set)
     #: the ids of the containers among the arguments: each call has its own
     argument_containers: set[int] = field(factory=set)

@@ -16,6 +16,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler import module
 from fgrad.torch.compiler.backends import check_backend
+from fgrad.torch.compiler.constants import compared
 from fgrad.torch.compiler.containers import OPENED
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
 from fgrad.torch.compiler.keys import key_of, of_new_objects, without_numbers
@@ -321,6 +322,9 @@ def difference(old: Program, new: Program) -> str:
     if old.windows != new.windows:
         return "it reads another part of an argument"
     assert old.effects is not None and new.effects is not None
+    for one, two in zip(old.effects.constants(), new.effects.constants(), strict=False):
+        if compared(one) != compared(two):
+            return f"it sets or returns {two!r} where it had {one!r}"
     before, after = old.effects.signature(), new.effects.signature()
     return f"it has other effects on tensors: {before} and now {after}"
 

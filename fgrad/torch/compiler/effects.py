@@ -11,14 +11,15 @@ resized) are ``NotReplayable``: such a call runs in pieces.
 
 import operator
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from attrs import define, field
 
 from fgrad.mutable.capture.held_numbers import Holding, settled
 from fgrad.mutable.capture.scopes import MISSING, as_dict, entries_of
-from fgrad.mutable.capture.snapshot import Hidden
+from fgrad.mutable.capture.snapshot import Hidden, Snapshot
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.tensor.changes import changes
@@ -27,7 +28,8 @@ from fgrad.mutable.tensor.storage import WRITES_KEPT, RepeatedWrites, Storage, V
 from fgrad.mutable.tensor.tensor import Tensor, ViewOf
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.types.symbolic import SymbolicNumber
-from fgrad.torch.compiler.containers import OPENED, take_apart
+from fgrad.torch.compiler.constants import is_constant
+from fgrad.torch.compiler.containers import OPENED, Structure, flat, take_apart
 from fgrad.torch.compiler.external_tensors import ExternalTensors, is_tuple_of_tensors
 from fgrad.torch.compiler.new_tensors import (
     Chain,
@@ -39,8 +41,9 @@ from fgrad.torch.compiler.new_tensors import (
     check_released,
     check_view,
 )
+from fgrad.torch.compiler.objects import form_of
 from fgrad.torch.compiler.step import Step
-from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value
+from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value, signature
 
 #: fields of tensors that the user cannot see, and that are recomputed on demand
 _TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
@@ -89,10 +92,18 @@ class Effects:
             tuple([each.signature for each in self.new_tensors]),
             tuple(self.writes),
             tuple([(at, delta) for at, delta, _ in self.counts]),
-            tuple([(at, name) for at, name, _ in self.fields]),
-            tuple([(Holding(container, key).place, _signature(value)) for container, key, value in self.entries]),
-            tuple([(Holding(at, key).place, tuple(map(_signature, values))) for at, key, values in self.additions]),
+            tuple([(at, name, signature(value)) for at, name, value in self.fields]),
+            tuple([(Holding(container, key).place, signature(value)) for container, key, value in self.entries]),
+            tuple([(Holding(at, key).place, tuple(map(signature, values))) for at, key, values in self.additions]),
+            signature(self.result),
         )
+
+    def constants(self) -> Iterator[Any]:
+        """What it sets and returns that is the same at each call."""
+        values = [*[x for *_, x in self.fields], *[x for *_, x in self.entries]]
+        for value in (*values, *[x for *_, added in self.additions for x in added], self.result):
+            leaves = value.leaves if isinstance(value, Tree) else [value]
+            yield from [x.value for x in leaves if isinstance(x, Constant)]
 
     def output(self, value: Any) -> int:
         self.outputs.append(value)
@@ -199,11 +210,6 @@ class Effects:
         for each, view in views:
             each.count(view)
         return new, self.result(tensors, new, numbers)
-
-
-def _signature(value: Value) -> Any:
-    """Equal for two calls that set an entry to the same number, or to something else."""
-    return value.index if isinstance(value, NumberRef) else None
 
 
 def note_writes(counter: VersionCounter, delta: int, writes: Sequence[Write]) -> None:
@@ -368,16 +374,41 @@ def _result(effects: Effects, step: Step) -> None:
     visited = set[int]()
 
     def is_from_outside(x: Any) -> bool:
-        if not isinstance(x, tuple) and (id(x) in snapshot.argument_containers or id(x) in visited):
+        again = id(x) in visited and id(x) not in snapshot.persistent
+        if not isinstance(x, tuple) and (id(x) in snapshot.argument_containers or again):
             raise NotReplayable("the result contains a container of the arguments, or one container twice")
-        if not is_tensor(x):
+        if not is_tensor(x) and not is_constant(x):
             visited.add(id(x))
-        return id(x) in snapshot.objects or x.__class__ in OPENED
+        return id(x) in snapshot.objects or (x.__class__ in OPENED and id(x) not in step.objects)
 
-    structure = take_apart(step.result, leaves, is_from_outside)
+    structure = take_apart(step.result, leaves, is_from_outside, step.objects)
+    outside = snapshot.persistent - snapshot.argument_containers
     makers: list[Value] = []
     for leaf in leaves:
-        if not is_tensor(leaf) and not isinstance(leaf, _CONSTANTS) and id(leaf) not in snapshot.persistent:
-            raise NotReplayable(f"the result contains a {type(leaf).__name__}")
+        if not is_tensor(leaf) and not is_constant(leaf) and id(leaf) not in outside:
+            raise NotReplayable(f"the result contains a {type(leaf).__name__}{_why_kept(leaf, snapshot)}")
         makers.append(effects.value(leaf))
-    effects.result = makers[0] if structure is None else Tree(structure, makers)
+    effects.result = makers[0] if structure is None else Tree(_with_plain_keys(structure, outside), makers)
+
+
+def _with_plain_keys(structure: Structure, outside: Collection[int]) -> Structure:
+    """The structure of a result with Python's numbers as keys, whose values are guarded.
+
+    Raises:
+      NotReplayable: a key is a tensor, or a function that the call makes is the default of a dict.
+    """
+    if structure is None:
+        return None
+    kind, context, children = structure
+    for x in flat([context]):
+        if is_tensor(x) or (isinstance(x, FunctionType) and not is_constant(x) and id(x) not in outside):
+            raise NotReplayable(f"the result contains a dict that holds a {type(x).__name__} otherwise than as a value")
+    return kind, settled(context), tuple([_with_plain_keys(x, outside) for x in children])
+
+
+def _why_kept(x: Any, snapshot: Snapshot) -> str:
+    """Why an object in a result is not made anew."""
+    if id(x) in snapshot.objects:
+        return " of the arguments"
+    form = form_of(x)
+    return f", {form}" if isinstance(form, str) else ", which something else holds"

@@ -20,6 +20,7 @@ from fgrad.mutable.tensor.node import Node
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.symbolic import SymbolicNumber
 from fgrad.mutable.values.batched import unbatched
+from fgrad.torch.compiler.containers import flat
 from fgrad.torch.compiler.new_tensors import NotReplayable
 from fgrad.torch.compiler.step import Step
 from fgrad.torch.nn.modules.module import Module
@@ -53,11 +54,11 @@ def _escaped(step: Step, outside: Collection[Node]) -> list[str]:
     if not tensors and not numbers:
         return []
     appended = [x for each in capture.growing.values() for x in each.appended]
-    known = {id(x): x for x in _flat([step.result, *capture.expected, *appended])}
-    for walk in (step.after, Snapshot().walk([(Location("result", ("result",)), step.result)])):
+    known = {id(x): x for x in flat([step.result, *capture.expected, *appended])}
+    for walk in (step.after, Snapshot(uses_any=True).walk([(Location("result", ("result",)), step.result)])):
         known |= {id(x): x for x in walk.tensors}
-        known |= {id(x): x for container, _ in walk.containers.values() for x in _flat(_values(container))}
-        known |= {id(x): x for scope, name, _ in walk.variables.values() for x in _flat([scope.get(name, None)])}
+        known |= {id(x): x for container, _ in walk.containers.values() for x in flat(_values(container))}
+        known |= {id(x): x for scope, name, _ in walk.variables.values() for x in flat([scope.get(name, None)])}
     if any(id(x) not in known for x in (*tensors, *numbers)):
         nodes = [x._node for x in known.values() if isinstance(x, Tensor) and x._node is not None]
         known |= {id(x): x for x in _held_by(nodes, outside)}
@@ -74,14 +75,6 @@ def _values(container: Any) -> Iterable[Any]:
     return (
         [x for item in as_dict(container).items() for x in item] if isinstance(container, dict | Slots) else container
     )
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """Values, and those in the tuples among them."""
-    for x in values:
-        yield x
-        if isinstance(x, tuple | frozenset):
-            yield from _flat(x)
 
 
 def _held_by(nodes: Collection[Node], outside: Collection[Node]) -> Iterator[Any]:

@@ -8,12 +8,11 @@ from attrs import frozen
 
 from fgrad.mutable.capture.snapshot import is_plain_class
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler.constants import Same, compared
 from fgrad.torch.compiler.containers import take_apart
 from fgrad.torch.compiler.guards import modes_now
 from fgrad.torch.compiler.number_arguments import Place, replaced
 
-#: arguments that are not tensors and are compared by value
-_VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _NUMBERS = (int, float, complex, np.number)
 
 
@@ -39,8 +38,7 @@ def _static(x: Any) -> Any:
         return Tensor
     if x.__class__ is _Any:
         return x
-    # zeros differ in their signs
-    return (x.__class__, x if x and x == x else repr(x)) if isinstance(x, _VALUES) else _Same(x)
+    return compared(x)
 
 
 def without_numbers(key: Any) -> Any:
@@ -59,22 +57,7 @@ def of_new_objects(old: Any, new: Any) -> set[type]:
     if len(old) == 2 or len(new) == 2 or (old[0], len(old[1]), old[2]) != (new[0], len(new[1]), new[2]):
         return set()
     pairs = [(x, y) for x, y in zip(old[1], new[1], strict=True) if x != y]
-    if not all(isinstance(x, _Same) and isinstance(y, _Same) for x, y in pairs):
+    if not all(isinstance(x, Same) and isinstance(y, Same) for x, y in pairs):
         return set()
     classes = {each.value.__class__ for pair in pairs for each in pair}
     return classes if len(classes) == 1 and all(map(is_plain_class, classes)) else set()
-
-
-class _Same:
-    """An object compared by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value: Any = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)

@@ -28,7 +28,7 @@ from fgrad.passes.partition import partition
 from fgrad.passes.simplify import simplify
 from fgrad.torch.compiler.backward_program import BackwardProgram, Gradients, HigherOrder
 from fgrad.torch.compiler.codegen import NumberAt, NumberIn
-from fgrad.torch.compiler.containers import take_apart
+from fgrad.torch.compiler.containers import new_objects, take_apart
 from fgrad.torch.compiler.differentiated import Cut, Derivative, check_leaves, derivatives_of
 from fgrad.torch.compiler.effects import GREW, Effects, effects_of
 from fgrad.torch.compiler.escapes import Escape, check_escapes
@@ -167,7 +167,8 @@ def _recorded(
             return Program.in_pieces(capture.pieces.breaks, capture.pieces.graphs), result
         if changed := switches.changed():
             raise NotReplayable(f"the function leaves a mode changed: {changed}")
-        step = Step(capture, snapshot_of(function, args, kwargs), result)
+        objects = new_objects(result, capture.snapshot)
+        step = Step(capture, snapshot_of(function, args, kwargs), result, objects)
         check_escapes(step, outside=cut.stand_ins.values())
         outputs = [*[x for _, x in step.results()], *step.left()]
         check_leaves(capture, [*outputs, *[x._view.base for x in outputs if x._view is not None]], cut)

@@ -1,10 +1,11 @@
 """One captured call: its inputs and outputs by name, and its graph."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from attrs import define
+from attrs import define, field
 
 from fgrad.api.graphs import Graph, flat_function
 from fgrad.errors import CaptureError
@@ -14,7 +15,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.passes.simplify import simplify
-from fgrad.torch.compiler.containers import named_leaves
+from fgrad.torch.compiler.containers import Objects, named_leaves, new_objects
 from fgrad.torch.compiler.reachable import snapshot_of
 from fgrad.torch.compiler.switches import Switches
 
@@ -37,11 +38,13 @@ class Step:
       capture: what it read and wrote.
       after: what the function could reach when it had returned.
       result: what it returned, with traced tensors.
+      objects: the objects in the result that are containers, by id (NOTE [Objects in results]).
     """
 
     capture: Capture
     after: Snapshot
     result: Any
+    objects: Objects = field(factory=dict)
 
     @property
     def inputs(self) -> list[Input]:
@@ -79,7 +82,7 @@ class Step:
 
     def results(self) -> list[tuple[str, Tensor]]:
         """The tensors among the results, with their paths."""
-        leaves = named_leaves(self.result, Location("result", ("result",)))
+        leaves = named_leaves(self.result, Location("result", ("result",)), self.objects)
         return [(location.path, x) for location, x in leaves if is_tensor(x)]
 
     def graph(self) -> Graph:
@@ -95,15 +98,22 @@ class Step:
         return flat_function(flat, tuple([x.location.path for x in ins]), tuple([name for name, _ in outs]))
 
 
-def step_of(capture: Capture, function: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Step:
-    """A step whose function has returned a result.
+def step_of(
+    capture: Capture,
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    result: Any,
+    objects: Objects = MappingProxyType({}),
+) -> Step:
+    """A step whose function has returned a result, of which some objects are containers.
 
     Raises:
       CaptureError: the result has tensors in an object that is no container, or a NumPy array shows what was written.
     """
     check_shown(capture)
-    step = Step(capture, snapshot_of(function, args, kwargs), result)
-    for location, x in named_leaves(result, Location("result", ("result",))):
+    step = Step(capture, snapshot_of(function, args, kwargs), result, objects)
+    for location, x in named_leaves(result, Location("result", ("result",)), objects):
         is_new = not is_tensor(x) and id(x) not in step.after.objects
         if is_new and Snapshot(uses_any=True).walk([(location, x)]).tensors:
             raise CaptureError(HIDDEN.format(path=location.path, name=type(x).__name__))
@@ -139,7 +149,7 @@ def captured(
     capture, switches = Capture(snapshot_of(function, args, kwargs), draws_early=draws_early), Switches.now()
     try:
         result = capture.run(function, args, kwargs)
-        return use(step_of(capture, function, args, kwargs, result))
+        return use(step_of(capture, function, args, kwargs, result, new_objects(result, capture.snapshot)))
     finally:
         put_back(capture, switches)
 

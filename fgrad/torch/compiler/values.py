@@ -6,6 +6,7 @@ from typing import Any
 from attrs import frozen
 
 from fgrad.mutable.tensor.tensor import Tensor
+from fgrad.torch.compiler.constants import compared
 from fgrad.torch.compiler.containers import Structure, put_together
 
 
@@ -64,3 +65,13 @@ class Tree:
 
 
 Value = Constant | ExternalRef | NewRef | NumberRef | Tree
+
+
+def signature(value: Value) -> Any:
+    """Equal for the values of two recordings of a call that are made in the same way."""
+    match value:
+        case Tree(structure, leaves):
+            return structure, tuple([signature(leaf) for leaf in leaves])
+        case Constant(held):
+            return compared(held)
+    return type(value), value.index

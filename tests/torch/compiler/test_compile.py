@@ -199,6 +199,40 @@ def test_what_no_guard_sees_is_checked(monkeypatch):
         assert compiled(torch.ones(1)).item() == 2
 
 
+UNSEEN = {
+    "a result": lambda model: lambda x: (x * 2, {"at": os.environ["HIDDEN"]}),
+    "the structure of a result": lambda model: lambda x: [x * 2] * int(os.environ["HIDDEN"]),
+    "what a list gets": lambda model: lambda x: model.log.append(os.environ["HIDDEN"]),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_a_call_returns_and_sets_is_checked(name, monkeypatch):
+    model = torch.nn.Linear(1, 1)
+    model.log = []
+    compiled, seen = torch.compile(UNSEEN[name](model)), []
+    monkeypatch.setattr(torch.compiler.config, "check_every", 1)
+    with pytest.warns(UserWarning, match="does something else"):
+        for text in "112":
+            monkeypatch.setenv("HIDDEN", text)
+            seen.append((repr(compiled(torch.ones(1))), *model.log))
+    assert seen[0][:1] == seen[1][:1] and seen[1] != seen[2]
+    monkeypatch.setenv("HIDDEN", "2")
+    assert repr(UNSEEN[name](model)(torch.ones(1))) == seen[2][0]
+
+
+def test_sizes_and_devices_are_arguments_and_results_by_value():
+    def f(size, device):
+        made = torch.ones(size, device=device)
+        return made, made.shape, made.dtype, made.device, range(2)
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(3):
+        made, *rest = compiled(torch.Size([2, 3]), torch.device("cpu"))
+        assert rest == [torch.Size([2, 3]), torch.float32, torch.device("cpu"), range(2)] and made.shape == (2, 3)
+    assert compiled._compiled.recorded == 1 and compiled(torch.Size([3]), torch.device("cpu"))[1] == (3,)
+
+
 SCALE = 2.0
 
 

@@ -43,6 +43,22 @@ def test_a_result_has_the_containers_that_it_has_uncompiled(name):
     assert compiled._compiled.recorded == 1
 
 
+def test_keys_of_a_result_are_numbers_of_python():
+    compiled = torch.compile(lambda x, n: {n: x, (n, 2): x * 2, n + 10: x})
+    for n in (0, 1, 2, 3):
+        found = compiled(torch.ones(1), n)
+        assert list(found) == [n, (n, 2), n + 10]
+        assert all(type(x) is int for key in found for x in (key if type(key) is tuple else [key]))
+
+
+def test_a_tensor_that_is_a_key_and_a_default_of_a_dict_are_of_the_call():
+    key, default = torch.compile(lambda x: {(1, x + 1): x}), torch.compile(lambda x: defaultdict(lambda: x * 2, a=x))
+    for k in range(4):
+        x = torch.full((1,), float(k))
+        ((_, found),) = key(x)
+        assert found.item() == k + 1 and default(x)["new"].item() == 2 * k
+
+
 def test_a_container_from_outside_is_returned_itself():
     kept = {"w": torch.zeros(2)}
 

@@ -204,8 +204,12 @@ class Output:
         self.loss = [loss]
 
 
-@pytest.mark.parametrize("make", [torch.capture, torch.pure])
-@pytest.mark.parametrize("hidden", [Output, lambda y: {y}, lambda y: lambda: y])
+HIDING = [lambda y: {y}, lambda y: lambda: y]
+
+
+@pytest.mark.parametrize(
+    "make, hidden", [*[(torch.capture, x) for x in HIDING], *[(torch.pure, x) for x in (Output, *HIDING)]]
+)
 def test_a_result_that_hides_tensors_is_refused(make, hidden):
     with pytest.raises(CaptureError, match="result is a .* that holds tensors"):
         make(lambda x: hidden(x * 2))(torch.ones(2))
