@@ -27,7 +27,7 @@ from attrs import evolve, frozen
 
 from fgrad.graph.graph import Graph, Node
 from fgrad.run.blocks import BLOCK, LARGE
-from fgrad.run.kernels.helpers import PROCESSORS, Task, submit
+from fgrad.run.kernels.helpers import Task, limit, submit
 from fgrad.run.kernels.kernel import kernel
 from fgrad.run.numpy_program import with_calls_inlined
 
@@ -113,14 +113,16 @@ class Overwriting:
     chains: tuple[Chain, ...]
 
     def parts(
-        self, arrays: Mapping[int, np.ndarray], scalars: Sequence[Any], most: int = PROCESSORS
+        self, arrays: Mapping[int, np.ndarray], scalars: Sequence[Any], most: int | None = None
     ) -> list[Iterator[Call]]:
         """The calls that compute and write the results, in at most so many parts, for ``make_calls``.
 
         Arguments:
           arrays: the operands that chains read, flat, by position; those that are overwritten can be written.
           scalars: the last results of ``rest``.
+          most: the most parts; if not given, as many as threads may compute.
         """
+        most = most or limit.threads
         known = {i: np.asarray(x).reshape(()) for i, x in zip(self.scalars, scalars, strict=True)}
         count = max(1, min(most, sum([each.size * len(each.lines) for each in self.chains]) // PART))
         block = BLOCK if count == 1 else SHARED_BLOCK

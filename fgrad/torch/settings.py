@@ -1,13 +1,15 @@
 """Process-wide settings.
 
 XLA chooses its threads and the precision of products on the CPU: these settings can be read back, and change no result.
+The number of threads holds for what NumPy computes.
 Deterministic algorithms put the reproducible policy in force (NOTE [Back ends in order]).
 """
 
-import os
 from typing import NamedTuple
 
 from fgrad.mutable.context.warning import once, warn
+from fgrad.run.kernels.blas_threads import limit_threads
+from fgrad.run.kernels.helpers import PROCESSORS
 from fgrad.run.policy import POLICIES, enforce
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
@@ -39,28 +41,34 @@ def _set(**values: object) -> None:
 def restore_settings(settings: Settings) -> None:
     """Put earlier settings in force again."""
     _set_deterministic(settings.deterministic)
+    if settings.threads != process.settings.threads:
+        limit_threads(settings.threads or PROCESSORS)
     process.settings = settings
 
 
 def get_num_threads() -> int:
     """The number of threads of an operation: the number set, else the number of cores."""
-    return process.settings.threads or os.cpu_count() or 1
+    return process.settings.threads or PROCESSORS
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Accepted as in PyTorch; XLA chose its threads when the process started.
+    """Let so many threads compute an operation that NumPy runs; XLA chose its threads when the process started.
+
+    BLAS keeps the number for what else NumPy multiplies in this process.
 
     Raises:
       RuntimeError: it is not a positive integer.
 
     Source: `torch.set_num_threads <https://docs.pytorch.org/docs/2.13/generated/torch.set_num_threads.html>`_.
     """
-    _set(threads=_positive("set_num_threads", num_threads))
+    count = _positive("set_num_threads", num_threads)
+    limit_threads(count)
+    _set(threads=count)
 
 
 def get_num_interop_threads() -> int:
     """The number of threads that run independent operations."""
-    return process.settings.interop_threads or os.cpu_count() or 1
+    return process.settings.interop_threads or PROCESSORS
 
 
 def set_num_interop_threads(num_threads: int) -> None:

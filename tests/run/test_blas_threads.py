@@ -8,7 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from fgrad.run.kernels.blas_threads import GAINING, on_one_thread, on_threads_for, threads_of
+from fgrad.run.kernels import blas_threads as module
+from fgrad.run.kernels.blas_threads import GAINING, limit_threads, on_one_thread, on_threads_for, threads_of
+from fgrad.run.kernels.helpers import Parts, limit
 
 
 @pytest.fixture
@@ -41,6 +43,19 @@ def test_one_thread_while_it_computes(threads):
 def test_threads_where_a_product_gains_from_them(threads, sizes, count):
     assert on_threads_for(*sizes, threads)() == count
     assert threads() == 2
+
+
+def test_a_limit_holds_for_blas_and_for_helpers(threads, monkeypatch):
+    monkeypatch.setattr(module, "THREADS", 2)
+    monkeypatch.setattr(limit, "threads", 2)
+    limit_threads(1)
+    used: list[int] = []
+    run = Parts()
+    for _ in range(8):
+        run([lambda: used.append(threading.get_ident())] * 2)
+    assert threads() == limit.threads == 1 and set(used) == {threading.get_ident()}
+    limit_threads(5)
+    assert threads() == 2 and limit.threads == 5
 
 
 def test_as_many_as_before_after_an_error(threads):

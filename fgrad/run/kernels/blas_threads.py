@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.run.kernels.blas_buffers import touch
+from fgrad.run.kernels.helpers import limit
 from fgrad.run.kernels.kernel import Compute
 
 #: the names, in various builds of OpenBLAS, of the functions that get and set the number of threads
@@ -50,6 +51,13 @@ _THREADED, _THREADED_WITH_VECTOR = 1 << 18, 9216
 _numpy = threads_of(getattr(np.linalg, "_umath_linalg", None))
 #: how many threads NumPy's BLAS started with; 1 if we cannot set it
 THREADS: int = 1 if _numpy is None else _numpy[0]()
+
+
+def limit_threads(count: int) -> None:
+    """Let at most so many threads compute: those of NumPy's BLAS, for other programs of it as well, and helpers."""
+    limit.threads = count
+    if _numpy is not None:
+        _numpy[1](min(count, THREADS))
 
 
 def on_threads_for(rows: int, inner: int, columns: int, compute: Compute) -> Compute:

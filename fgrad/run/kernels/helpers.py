@@ -33,6 +33,18 @@ RETRIED = 64
 
 Compute = Callable[[], Any]
 
+#: as many threads compute at most, this one and the helpers
+PROCESSORS: int = os.cpu_count() or 1
+
+
+class _Limit:
+    """How many threads the user lets compute."""
+
+    threads: int = PROCESSORS
+
+
+limit: _Limit = _Limit()
+
 
 class Task:
     """A computation that a helper makes, unless the thread that waits for it comes first: see NOTE [Helpers]."""
@@ -127,7 +139,7 @@ class Parts:
         self._calls = calls = self._calls + 1
         retried = calls % RETRIED == 0 or calls & (calls - 1) == 0  # or a power of two
         began = perf_counter()
-        if (self._helped <= self._alone) != retried:
+        if limit.threads > 1 and (self._helped <= self._alone) != retried:
             together(computations)
             self._helped = _averaged(self._helped, perf_counter() - began)
         else:
@@ -150,10 +162,6 @@ def slices_of(length: int, count: int) -> list[slice]:
 def _serve(queue: "SimpleQueue[Task]") -> None:
     while True:
         queue.get().help()
-
-
-#: as many threads compute at most, this one and the helpers
-PROCESSORS: int = os.cpu_count() or 1
 
 
 @cache
