@@ -18,7 +18,7 @@ from jax import block_until_ready, tree_util
 from fgrad.mutable.context.modes import modes, no_grad, unusual
 from fgrad.mutable.operation.operands import number
 from fgrad.mutable.operation.overlap import check_repeated
-from fgrad.mutable.tensor.cut import settled
+from fgrad.mutable.tensor.cut import is_cutting, without_history
 from fgrad.mutable.tensor.in_memory import is_own, window
 from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
@@ -315,8 +315,9 @@ def assign(writes: Sequence[tuple[Tensor, Any, int]]) -> None:
         check_repeated(tensor)
     if modes.capturing is not None:
         modes.capturing.lift_operands([tensor for tensor, _, _ in writes])
+    cuts = is_cutting()  # as ``settled``, asked once
     for tensor, value, times in writes:
-        tensor._overwrite(settled(tensor, value), "optimizer step", source, times)
+        tensor._overwrite(without_history(tensor, value) if cuts else value, "optimizer step", source, times)
 
 
 def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Sequence[Iterable[Call]]) -> None:
@@ -328,8 +329,7 @@ def overwrite(writes: Sequence[tuple[Tensor, int]], calls: Sequence[Iterable[Cal
     done: list[bool] = []
     try:
         for tensor, times in writes:
-            for _ in range(times):
-                tensor._bump("optimizer step", source)
+            tensor._bump("optimizer step", source, times)
         silent().run(make_calls, calls, done)
     except BaseException:
         if not done:  # a signal: see NOTE [Signals]

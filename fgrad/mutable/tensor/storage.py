@@ -80,12 +80,13 @@ class VersionCounter:
         self.value: int = 0
         self.writes: deque[Write] | RepeatedWrites | None = None
 
-    def bump(self, operation: str, source: RawSource | None, through: str) -> None:
-        self.value += 1
-        if self.writes is None:
-            self.writes = deque(maxlen=WRITES_KEPT)
-        # faster than the named tuple's own constructor, a Python function
-        self.writes.append(tuple.__new__(Write, (self.value, operation, source, through)))
+    def bump(self, operation: str, source: RawSource | None, through: str, writes: int = 1) -> None:
+        for _ in range(writes):
+            self.value += 1
+            if self.writes is None:
+                self.writes = deque(maxlen=WRITES_KEPT)
+            # faster than the named tuple's own constructor, a Python function
+            self.writes.append(tuple.__new__(Write, (self.value, operation, source, through)))
 
     def settle(self) -> None:
         """Take the value back from an owner, if there is one: see NOTE [Owned tensors]."""

@@ -234,8 +234,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
             array, version = storage.array, counter.value
             try:
                 storage.array = value
-                for _ in range(writes):
-                    self._bump(operation, source)
+                self._bump(operation, source, writes)
             except BaseException:
                 storage.array, counter.value = array, version
                 raise
@@ -252,8 +251,7 @@ class Tensor(HasFields, metaclass=_TensorMeta):
                 storage.array = value
             else:
                 self._write(value)
-            for _ in range(writes):
-                self._bump(operation, source)
+            self._bump(operation, source, writes)
         except BaseException:
             undo()
             counter.value = version
@@ -288,11 +286,11 @@ class Tensor(HasFields, metaclass=_TensorMeta):
         strides, type = self._storage.strides, self._type
         return type.geometry if strides is None else Geometry(type.shape, strides, 0, type.dtype)
 
-    def _bump(self, operation: str, source: Any) -> None:
-        """Count one write, unless the tensor was made in inference mode and has no counter."""
+    def _bump(self, operation: str, source: Any, writes: int = 1) -> None:
+        """Count writes, unless the tensor was made in inference mode and has no counter."""
         if not self._inference:
             through = "" if self._view is None else "a view"
-            self._counter.bump(operation, source, through)
+            self._counter.bump(operation, source, through, writes)
 
     # -- autograd ----------------------------------------------------------------------------------------------------
 

@@ -273,7 +273,8 @@ def _without_axes(x: Any) -> Any:
 
 
 def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any], counted: bool = True) -> None:
-    items = [_operands(update, param, state.get(param)) for param in params]
+    states = update.states
+    items = [_operands(states, param, state.get(param) or {}) for param in params]
     tensors = {key: value for key, value in numbers.items() if isinstance(value, Tensor)}
     plain = {key: float(value) for key, value in numbers.items() if not isinstance(value, Tensor)}
     made = fused_each(update, items, _item, tensors, plain, _overwritten)
@@ -292,10 +293,10 @@ def _advance(update: Update, params: list[Tensor], state: Any, numbers: dict[str
     overwrite([(old, times) for old, new, times in written if new is OVERWRITING], made.calls)
 
 
-def _operands(update: Update, param: Tensor, state: dict[str, Any] | None) -> tuple[tuple[str, ...], list[Tensor]]:
+def _operands(states: Sequence[str], param: Tensor, kept: dict[str, Any]) -> tuple[tuple[str, ...], list[Tensor]]:
     """The names of the state that there is, and what the rule reads: the parameter, its gradient and that state."""
-    present = _present(update, state)
-    return tuple(present), [param, param.grad, *present.values()]
+    present = tuple([key for key in states if kept.get(key) is not None])
+    return present, [param, param.grad, *[kept[key] for key in present]]
 
 
 def _item(names: tuple[str, ...], operands: Sequence[Any]) -> tuple[Any, Any, dict[str, Any]]:
