@@ -9,6 +9,7 @@ the result holds it or refers to it weakly.
 """
 
 import gc
+import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -96,5 +97,8 @@ def held_elsewhere(objects: Sequence[Any], holders: Collection[int]) -> set[int]
 
 def _held_elsewhere(objects: Sequence[Any], holders: Collection[int]) -> set[int]:
     ids = {id(x) for x in objects}
-    others = [x for x in gc.get_referrers(*objects) if id(x) not in holders and not isinstance(x, FrameType)]
+    referrers = gc.get_referrers(*objects)
+    # what only this list refers to is the tuple of that call's arguments: Python 3.13 has it among its results
+    others = [referrers[k] for k in range(len(referrers)) if sys.getrefcount(referrers[k]) > 2]
+    others = [x for x in others if id(x) not in holders and not isinstance(x, FrameType)]
     return {id(x) for other in others for x in gc.get_referents(other)} & ids
