@@ -292,9 +292,9 @@ def test_decompositions_of_matrices_that_have_none(dtype):
 @pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd"])
 def test_decompositions_that_jax_refuses_in_16_bits(name, dtype):
     function, x = getattr(lax.linalg, name), jnp.eye(2, dtype=dtype)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises((NotImplementedError, TypeError)) as theirs:
         function(x)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(theirs.type):
         fgrad.jvp(function, (x,), (x,))
 
 
