@@ -9,7 +9,7 @@ values, a pure function of those values; its graph is what the functional core d
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -50,14 +50,25 @@ ROUTINES_KEPT = 1024
 @frozen(eq=False)
 class _Captured:
     routine: Routine
-    #: of the results; for several items, these with numbers in place of tensors
-    structure: Any
     types: tuple[TensorType, ...]
+
+
+@frozen(eq=False)
+class _CapturedOnce(_Captured):
+    #: of the result
+    structure: Any
+
+
+@frozen(eq=False)
+class _CapturedEach(_Captured):
+    #: for each item its result, with positions in place of tensors
+    results: Sequence[Any]
     #: how results are written over operands, and what computes the others; None if that cannot be
-    overwriting: tuple[Overwriting, Routine] | None = None
+    overwriting: tuple[Overwriting, Routine] | None
 
 
-_captured: Cache[Any, _Captured] = Cache(ROUTINES_KEPT)
+_C = TypeVar("_C", bound=_Captured)
+_captured: Cache[Any, Any] = Cache(ROUTINES_KEPT)
 
 
 def note_position() -> None:
@@ -175,7 +186,7 @@ def fused_each(
     capture = lambda: _capture_each(update, items, built, tensors, names, overwritten)  # noqa: E731
     captured = _captured_for(key, capture, leaves)
     if captured.overwriting is None or not _may_overwrite(captured.overwriting[0], leaves):
-        return Made(captured.structure, _values(captured, leaves, numbers), captured.types)
+        return Made(captured.results, _values(captured, leaves, numbers), captured.types)
     return _begun(captured, *captured.overwriting, leaves, numbers)
 
 
@@ -200,7 +211,7 @@ def _may_overwrite(over: Overwriting, leaves: Sequence[Tensor]) -> bool:
 
 
 def _begun(
-    captured: _Captured, over: Overwriting, rest: Routine, leaves: Sequence[Tensor], numbers: Mapping[str, float]
+    captured: _CapturedEach, over: Overwriting, rest: Routine, leaves: Sequence[Tensor], numbers: Mapping[str, float]
 ) -> Made:
     """The results that are not written over operands, and the calls for those that are."""
     windows = {i: window(leaves[i]._storage, leaves[i]._type.geometry) for i in over.written.values()}
@@ -210,7 +221,7 @@ def _begun(
     arrays = {i: np.asarray(windows.get(i, values[i])).reshape(-1) for each in over.chains for i in each.read}
     others, types = iter(outs), captured.types
     made = [OVERWRITING if k in over.written else at_hand(next(others), t.numel) for k, t in enumerate(types)]
-    return Made(captured.structure, made, types, over.parts(arrays, list(others)))
+    return Made(captured.results, made, types, over.parts(arrays, list(others)))
 
 
 def _apart(value: Any, windows: Mapping[int, np.ndarray]) -> Any:
@@ -226,7 +237,7 @@ def _types(leaves: Sequence[Tensor]) -> tuple[TensorType, ...]:
     return tuple([x._type for x in leaves])
 
 
-def _captured_for(key: Any, capture: Callable[[], _Captured], leaves: Sequence[Tensor]) -> _Captured:
+def _captured_for(key: Any, capture: Callable[[], _C], leaves: Sequence[Tensor]) -> _C:
     """What is recorded under a key, to be run on some tensors."""
     if modes.capturing is not None:
         modes.capturing.lift_operands(leaves)
@@ -237,7 +248,7 @@ def _captured_for(key: Any, capture: Callable[[], _Captured], leaves: Sequence[T
     return captured
 
 
-def _run(captured: _Captured, leaves: Sequence[Tensor], numbers: Mapping[str, float]) -> Any:
+def _run(captured: _CapturedOnce, leaves: Sequence[Tensor], numbers: Mapping[str, float]) -> Any:
     """Run what is recorded on some tensors and numbers."""
     values = _values(captured, leaves, numbers)
     results = [new_tensor(value, t) for value, t in zip(values, captured.types, strict=True)]
@@ -257,13 +268,13 @@ def _capture_each(
     tensors: Mapping[str, Tensor],
     names: Sequence[str],
     overwritten: Overwritten,
-) -> _Captured:
+) -> _CapturedEach:
     builder = Builder([x._type.array for _, own in items for x in own])
     inputs = iter(builder.inputs)
     args = [list(islice(inputs, len(own))) for _, own in items]
     common = {name: builder.input(x._type.array) for name, x in tensors.items()}
     numbers = [builder.input(NUMBER_TYPES[float].array) for _ in names]
-    recorded_for: dict[Any, _Captured] = {}
+    recorded_for: dict[Any, _CapturedOnce] = {}
     outs: list[int] = []
     results = []
     pairs: dict[int, int] = {}
@@ -280,10 +291,12 @@ def _capture_each(
         results.append(result)
     graph = simplify(builder.finish(outs, builder.inputs))
     types = tuple([type_of(t) for t in graph.out_types])
-    return _Captured(Routine(graph), results, types, _overwriting(graph, pairs))
+    return _CapturedEach(Routine(graph), types, results, _overwriting(graph, pairs))
 
 
-def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]) -> _Captured:
+def _capture(
+    update: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, names: Sequence[str]
+) -> _CapturedOnce:
     out_structure: Any = None
 
     def function(*arrays: Any) -> list[Any]:
@@ -296,7 +309,7 @@ def _capture(update: Callable[..., Any], leaves: Sequence[Tensor], structure: An
         return [x._value() for x in outs]
 
     graph = simplify(recorded(function, [*(x._type.array for x in leaves), *[NUMBER_TYPES[float].array] * len(names)]))
-    return _Captured(Routine(graph), out_structure, tuple([type_of(t) for t in graph.out_types]))
+    return _CapturedOnce(Routine(graph), tuple([type_of(t) for t in graph.out_types]), out_structure)
 
 
 def wrapped_number(array: Any) -> Tensor:
