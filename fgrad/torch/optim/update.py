@@ -319,10 +319,10 @@ def _advance_uncounted(update: Update, params: list[Tensor], state: Any, numbers
 
 def _advance_differentiably(update: Update, params: list[Tensor], state: Any, numbers: dict[str, Any]) -> None:
     """The same on tensors that autograd watches; the rule gets copies, so that writing changes nothing it saved."""
-    states = [_present(update, state.get(param)) for param in params]
+    items = [_item(*_operands(update.states, param, state.get(param) or {})) for param in params]
     news = [
-        update((param.clone(), param.grad, {key: value.clone() for key, value in each.items()}), {}, numbers)
-        for param, each in zip(params, states, strict=True)
+        update((param.clone(), grad, {key: value.clone() for key, value in each.items()}), {}, numbers)
+        for param, grad, each in items
     ]
     for param, (new, new_state) in zip(params, news, strict=True):
         param.copy_(new)
@@ -331,10 +331,3 @@ def _advance_differentiably(update: Update, params: list[Tensor], state: Any, nu
                 state[param][key].copy_(value)
             else:
                 state[param][key] = value
-
-
-def _present(update: Update, state: dict[str, Any] | None) -> State:
-    """The state that the rule reads, as far as there is any yet."""
-    if not state:
-        return {}
-    return {key: state[key] for key in update.states if state.get(key) is not None}
