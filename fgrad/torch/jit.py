@@ -316,6 +316,11 @@ def _check_scripted(mod: Any, function: str) -> None:
         )
 
 
+def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, strict: bool = True) -> NoReturn:
+    """Refused: there is no tracing."""
+    raise _refused("_get_trace_graph")
+
+
 def _refused(name: str) -> NotImplementedError:
     return NotImplementedError(
         f"torch.jit.{name}: there is no TorchScript in fgrad. Use the function or module as it is, write its "

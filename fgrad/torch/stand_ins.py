@@ -15,7 +15,7 @@ from enum import Enum
 from functools import wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlparse
 
@@ -111,6 +111,9 @@ class DispatchKey(Enum):
     """Keys of PyTorch's dispatcher."""
 
     CPU, CUDA, XPU, Meta, AutogradCPU, AutogradCUDA, AutocastCPU, AutocastCUDA, AutocastXPU = range(9)
+    Autograd, CompositeImplicitAutograd, CompositeExplicitAutograd, ADInplaceOrView, BackendSelect, Python = range(
+        9, 15
+    )
 
 
 class ProfilerState(Enum):
@@ -130,6 +133,10 @@ class NameOnly:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise refusal(repr(self))
+
+
+class qscheme(NameOnly):
+    """A way to quantize."""
 
 
 def _hub_folder() -> str:
@@ -159,11 +166,16 @@ _COMPILER = {
 
 def _compiler(name: str) -> Any:
     """What ``torch.compiler`` has, the class of compiled modules, and its module."""
-    if f"_dynamo.{name}" in ALIASES:
+    if _is_module(f"_dynamo.{name}"):
         return importlib.import_module(f"{HERE}_dynamo.{name}")
     if name not in _COMPILER:
         raise AttributeError(f"module 'torch._dynamo' has no attribute {name!r}")
     return getattr(importlib.import_module(HERE + _COMPILER[name]), name)
+
+
+def _settings(**values: Any) -> dict[str, Any]:
+    """A module of settings: programs set them, and nothing here reads them."""
+    return {**values, "patch": _Nothing}
 
 
 def _control_flow(name: str) -> Any:
@@ -171,6 +183,14 @@ def _control_flow(name: str) -> Any:
     if name not in ("associative_scan", "cond", "while_loop"):
         raise AttributeError(f"module 'torch._higher_order_ops' has no attribute {name!r}")
     return getattr(importlib.import_module(HERE + "control_flow"), name)
+
+
+def _map(name: str) -> Any:
+    """``vmap`` from before it was public, when its third argument was another."""
+    if name not in ("_vmap", "vmap"):
+        raise AttributeError(f"module 'torch._vmap_internals' has no attribute {name!r}")
+    vmap = importlib.import_module(HERE + "func.maps").vmap
+    return lambda func, in_dims=0, out_dims=0, allow_none_pass_through=False: vmap(func, in_dims, out_dims)
 
 
 def _functional(name: str) -> Any:
@@ -184,6 +204,13 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """Device, dtype, ``non_blocking`` and memory format that arguments of ``to`` give."""
     to, dtype, non_blocking, _, memory_format = to_arguments(args, kwargs)
     return None if to is None else device(to), dtype, non_blocking, memory_format
+
+
+def _device_module(where: Any = None) -> Any:
+    """The module of a kind of device, such as ``torch.cpu``; that of the GPUs, if there are any, by default."""
+    cuda, utils = [importlib.import_module(HERE + path) for path in ("cuda", "_utils")]
+    kind = ("cuda" if cuda.is_available() else "cpu") if where is None else device(where).type
+    return utils._get_device_module(kind)
 
 
 def _by_device_and_type(lists: Any, with_indices: bool = False) -> dict[Any, Any]:
@@ -211,10 +238,13 @@ class _WeakIdKeys(dict[Any, Any]):
 WORKING: dict[str, dict[str, Any]] = {
     "": {
         name: NameOnly(name)
-        for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4", "per_tensor_affine", "per_tensor_symmetric")
-        + ("per_channel_affine", "per_channel_symmetric")
+        for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4", *[f"uint{bits}" for bits in range(1, 8)])
     }
-    | {"OutOfMemoryError": OutOfMemoryError},
+    | {
+        name: qscheme(name)
+        for name in ("per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric")
+    }
+    | {"OutOfMemoryError": OutOfMemoryError, "get_device_module": _device_module, "qscheme": qscheme},
     "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
     "_C._functorch": {
         "__getattr__": _map_step,
@@ -237,6 +267,12 @@ WORKING: dict[str, dict[str, Any]] = {
     "_C._nn": {"__getattr__": _functional, "_parse_to": _parse_to},
     "__config__": {"show": lambda: "PyTorch's autograd on JAX", "parallel_info": str},
     "_dynamo": {"__getattr__": _compiler, "mark_static_address": _none, "graph_break": _none, "mark_dynamic": _none},
+    "_dynamo.config": _settings(
+        accumulated_cache_size_limit=256, assume_static_by_default=True, automatic_dynamic_shapes=True,
+        cache_size_limit=8, capture_dynamic_output_shape_ops=False, capture_scalar_outputs=False,
+        compiled_autograd=False, optimize_ddp=True, recompile_limit=8, specialize_int=False, suppress_errors=False,
+        verbose=False,
+    ),
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": _Nothing},
     "_dynamo.utils": {"is_compile_supported": _never},
     "_higher_order_ops": {"__getattr__": _control_flow},
@@ -248,6 +284,14 @@ WORKING: dict[str, dict[str, Any]] = {
     "_subclasses.fake_tensor": {"is_fake": _never, "unset_fake_temporarily": _Nothing},
     "autograd.profiler": {"record_function": _Nothing, "_is_profiler_enabled": False},
     "_functorch.deprecated": {"__getattr__": _functorch},
+    "_functorch.config": _settings(activation_memory_budget=1.0, donated_buffer=False),
+    "_inductor": {"list_mode_options": lambda mode=None, dynamic=None: {}, "cudagraph_mark_step_begin": _none},
+    "_inductor.config": _settings(
+        conv_1x1_as_mm=False, coordinate_descent_tuning=False, cpp_wrapper=False, debug=False, epilogue_fusion=True,
+        force_fuse_int_mm_with_mul=False, freezing=False, fx_graph_cache=True, max_autotune=False,
+        triton=SimpleNamespace(cudagraphs=False, unique_kernel_names=True),
+    ),
+    "_vmap_internals": {"__getattr__": _map},
     "_guards": {"active_fake_mode": _none},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
@@ -273,6 +317,7 @@ WORKING: dict[str, dict[str, Any]] = {
         "set_stream": _none,
         "stream": _Nothing,
     },
+    "cuda.amp.common": {"amp_definitely_not_available": lambda: True},
     "cuda.nvtx": {"range": _profiled_range},
     "distributed": {
         "ReduceOp": ReduceOp,
@@ -294,10 +339,13 @@ WORKING: dict[str, dict[str, Any]] = {
     "distributed.autograd": {"is_available": _never},
     "distributed.rpc": {"is_available": _never},
     "fx": {"wrap": _same},
+    "fx.graph_module": {"_USER_PRESERVED_ATTRIBUTES_KEY": "_user_preserved_attributes"},
+    "fx.node": {"Target": Callable[..., Any] | str},
     "fx.experimental.proxy_tensor": {"get_proxy_mode": _none},
     "hub": {"HASH_REGEX": re.compile(r"-([a-f0-9]*)\."), "get_dir": _hub_folder, "urlparse": urlparse,
             "_get_torch_home": lambda: str(Path(_hub_folder()).parent)},
     "mps": {"is_available": _never, "device_count": _number(0), "manual_seed": _none, "seed": _none},
+    "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
     "nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
     "mtia": {"is_available": _never, "device_count": _number(0)},
     "onnx": {"is_in_onnx_export": _never, "register_custom_op_symbolic": _none},
@@ -330,6 +378,8 @@ ALIASES = {
     "_ops": "ops.dispatcher",
     "_tensor": "_utils",
     "ao.quantization": "quantization",
+    "cuda.amp.autocast_mode": "cuda.amp",
+    "cuda.amp.grad_scaler": "cuda.amp",
     "cuda.memory": "cuda",
     "cuda.random": "cuda",
     "nn._reduction": "nn.reduction",
@@ -345,6 +395,10 @@ ALIASES = {
     "utils.data._utils.fetch": "utils.data.dataloader",
     "utils.data._utils.worker": "utils.data.workers",
 }
+
+
+def _is_module(path: str) -> bool:
+    return path in ALIASES or path in REFUSED or path in WORKING
 
 
 def names(module: str) -> dict[str, Any]:
@@ -365,6 +419,8 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         path = module.__name__.removeprefix(HERE)
         vars(module).update(names(path))
+        if "__getattr__" not in vars(module) and any(each.startswith(f"{path}.") for each in (*REFUSED, *WORKING)):
+            vars(module)["__getattr__"], vars(module)["__dir__"] = submodules(module.__name__)
         module.__doc__ = module.__doc__ or f"``torch.{path}``: names to be imported; see ``stand_ins``."
 
 
@@ -373,7 +429,7 @@ class _Finder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         inner = name.removeprefix(HERE)
-        if inner == name or not (inner in ALIASES or inner in REFUSED or inner in WORKING):
+        if inner == name or not _is_module(inner):
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 

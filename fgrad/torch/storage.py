@@ -344,6 +344,11 @@ FORMER = {
 }
 
 
+def normalize_storage_type(storage_type: type) -> Any:
+    """The former class of this name: PyTorch's files mention classes of several modules."""
+    return FORMER[storage_type.__name__]
+
+
 def former_class(dtype: Dtype) -> _Former:
     """PyTorch's former class of storages of a dtype."""
     return next(each for each in FORMER.values() if each.dtype is dtype)

@@ -71,6 +71,45 @@ def test_what_a_few_lines_can_do():
         _ = torch.nothing
 
 
+def test_settings_of_compilers_can_be_set():
+    torch._dynamo.config.suppress_errors = True
+    torch._inductor.config.triton.unique_kernel_names = True
+    torch._inductor.config.coordinate_descent_tuning = torch._functorch.config.donated_buffer = False
+    assert torch._dynamo.config.suppress_errors and torch._dynamo.config.cache_size_limit == 8
+    with torch._dynamo.config.patch(verbose=True):
+        assert torch._dynamo.config.verbose is False
+
+
+def test_errors_of_the_table_can_be_caught():
+    errors = importlib.import_module("fgrad.torch._dynamo.exc")
+    with pytest.raises(KeyError):
+        try:
+            raise KeyError
+        except (errors.TorchDynamoException, errors.Unsupported, torch.fx.proxy.TraceError):
+            pass
+
+
+def test_packages_of_the_table_import_their_modules_when_asked():
+    code = "import fgrad.torch as torch; print(torch.distributed.algorithms.ddp_comm_hooks.default_hooks.__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert found.stdout == "fgrad.torch.distributed.algorithms.ddp_comm_hooks.default_hooks\n", found.stderr
+
+
+def test_modules_of_devices():
+    theirs = pytest.importorskip("torch")
+    for where in ("cpu", "cuda:0", torch.device("cpu")):
+        name = theirs.get_device_module(str(where)).__name__
+        assert torch.get_device_module(where).__name__ == f"fgrad.{name}"
+    assert torch.get_device_module() in (torch.cpu, torch.cuda)
+    with pytest.raises(RuntimeError, match="Device 'meta' does not have a corresponding module"):
+        torch.get_device_module("meta")
+
+
+def test_vmap_of_former_times():
+    former = importlib.import_module("fgrad.torch._vmap_internals")
+    assert former._vmap(torch.sum, 1, 0, True)(torch.ones(2, 3)).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_dynamos_names_are_the_compilers():
     compiled = torch.compile(torch.nn.Linear(1, 1))
     assert isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule)

@@ -12,7 +12,12 @@ from fgrad.mutable.context.modes import (
 )
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from fgrad.torch.autograd.backward import _calculate_shape as _calculate_shape, backward, grad
+from fgrad.torch.autograd.backward import (
+    _calculate_shape as _calculate_shape,
+    _is_checkpoint_valid as _is_checkpoint_valid,
+    backward,
+    grad,
+)
 from fgrad.torch.stand_ins import submodules
 
 if TYPE_CHECKING:

@@ -94,6 +94,11 @@ def _calculate_shape(output: Tensor | GradientEdge, grad: Tensor, is_grads_batch
     return Size(_type_of(output).shape), Size(grad._type.shape[is_grads_batched:])
 
 
+def _is_checkpoint_valid() -> bool:
+    """Whether what runs is not a backward to chosen inputs, in which reentrant checkpoints would miss gradients."""
+    return not engine.running.tasks or engine.running.tasks[-1].needed is None
+
+
 def _type_of(root: Tensor | GradientEdge) -> TensorType:
     return root._type if isinstance(root, Tensor) else root.node.out_types[root.output_nr]
 

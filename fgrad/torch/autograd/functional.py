@@ -184,6 +184,20 @@ def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     return blocks
 
 
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> Tensors:
+    """The same by PyTorch's name, which libraries import with the three below."""
+    return tuple(_basis(tensors))
+
+
+_as_tuple, _grad_postprocess = tupled, released
+
+
+def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
+    """The inverse of ``_as_tuple``, for nested tuples in both ranks."""
+    outer, inner = to_unpack if isinstance(to_unpack, tuple) else (to_unpack, True)
+    return untupled(tuple([untupled(each, inner) for each in res]), outer)
+
+
 def _rows_at_once(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
     """The Jacobian, by one batched backward."""
     sizes = [x.numel() for x in outputs]

@@ -10,7 +10,7 @@ from fgrad.torch.autograd.backward import grad
 Tensors = tuple[Tensor, ...]
 
 
-def tupled(value: Any, argument: str, function: str) -> tuple[bool, Tensors]:
+def tupled(value: Any, argument: str = "argument", function: str = "function") -> tuple[bool, Tensors]:
     """Whether the argument is a tuple, and its tensors as a tuple.
 
     Raises:

@@ -7,7 +7,12 @@ from fgrad.mutable.context.modes import enable_grad, no_grad
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch import ops
 from fgrad.torch.optim.checks import check_learning_rate
-from fgrad.torch.optim.line_search import Trial, strong_wolfe
+from fgrad.torch.optim.line_search import (
+    Trial,
+    _cubic_interpolate as _cubic_interpolate,
+    _strong_wolfe as _strong_wolfe,
+    strong_wolfe,
+)
 from fgrad.torch.optim.optimizer import Optimizer, Parameters
 
 #: what is kept from one step to the next, in PyTorch's order

@@ -1,6 +1,7 @@
 """The line search of L-BFGS: a step at which loss and slope fulfil the strong Wolfe conditions."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -108,3 +109,38 @@ def strong_wolfe(
 def _order(bracket: list[Trial]) -> tuple[int, int]:
     """The places of the lower and of the higher loss."""
     return (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
+
+
+# -- as PyTorch's ``optim.lbfgs`` has it, which libraries of optimisers import -----------------------------------------
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> float:
+    """Where the cubic through two points, with losses and slopes, is least."""
+    one, other = Trial(float(x1), float(f1), g1, float(g1)), Trial(float(x2), float(f2), g2, float(g2))
+    return _cubic_minimum(one, other, None if bounds is None else (float(bounds[0]), float(bounds[1])))
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Tensor], tuple[Any, Tensor]],
+    x: Any,
+    t: Any,
+    d: Tensor,
+    f: Any,
+    g: Tensor,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:
+    """Loss, gradient, step and count of evaluations of a search from ``x``, along ``d``, that tries ``t`` first."""
+
+    def evaluate(step: float) -> Trial:
+        loss, grad = obj_func(x, step, d)
+        return Trial(step, float(loss), grad, float(grad.dot(d)))
+
+    start, reach = Trial(0.0, float(f), g, float(gtd)), float(d.abs().max())
+    best, evaluations = strong_wolfe(evaluate, start, float(t), reach, max_ls, c1, c2, tolerance_change)
+    return best.loss, best.grad, best.step, evaluations

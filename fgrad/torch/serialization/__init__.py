@@ -31,6 +31,7 @@ from fgrad.torch.serialization.mentions import Mentions
 from fgrad.torch.serialization.pickler import Pickler
 from fgrad.torch.serialization.safetensors import TensorFileError as TensorFileError
 from fgrad.torch.serialization.tensor_files import load_tensors
+from fgrad.torch.storage import normalize_storage_type as normalize_storage_type
 
 __all__ = ["FILE_LIKE", "MAP_LOCATION", "TensorFileError", "add_safe_globals", "clear_safe_globals"]
 __all__ += ["get_safe_globals", "load", "safe_globals", "save"]

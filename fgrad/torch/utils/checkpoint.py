@@ -8,12 +8,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import enable_grad, modes, no_grad
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.amp.autocast_mode import present_autocast
-from fgrad.torch.autograd.backward import backward
+from fgrad.torch.autograd.backward import _is_checkpoint_valid, backward
 from fgrad.torch.autograd.function import Function
 from fgrad.torch.random.default import default_generator, fork_rng
 from fgrad.torch.utils.recomputation import CheckpointError, Frame
@@ -190,7 +189,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        if running.tasks[-1].needed is not None:
+        if not _is_checkpoint_valid():
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fgrad.torch as ft
 from tests.torch.both import Case, agree
 
 torch = pytest.importorskip("torch")
@@ -133,3 +134,19 @@ def test_in_no_grad() -> None:
 
 def test_matrix() -> None:
     agree(Case("", lambda t, a: of(t).jacobian(lambda a: a.exp().sum(1), a), (M,)), torch)
+
+
+def test_names_that_libraries_import():
+    functional = ft.autograd.functional
+    theirs = torch.autograd.functional
+    for is_outer in (True, False):
+        for inner in (True, False):
+            value = ((1,), (2,)) if is_outer else ((1,),)
+            to_unpack = is_outer, inner
+            assert functional._tuple_postprocess(value, to_unpack) == theirs._tuple_postprocess(value, to_unpack)
+        assert functional._tuple_postprocess((1,), is_outer) == theirs._tuple_postprocess((1,), is_outer)
+    first, second = functional._construct_standard_basis_for((ft.ones(1), ft.ones(2)), (1, 2))
+    assert first.tolist() == [[1.0], [0.0], [0.0]] and second.tolist() == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    x = ft.ones(2, requires_grad=True)
+    assert functional._as_tuple(x) == (False, (x,))
+    assert not functional._grad_postprocess((x * 2,), create_graph=False)[0].requires_grad

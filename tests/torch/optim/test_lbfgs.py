@@ -1,5 +1,6 @@
 """L-BFGS against PyTorch's, with and without line search."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,25 @@ def test_steps(loss: Any, options: dict[str, Any]):
     np.testing.assert_allclose(array(own[0]["d"]), array(theirs[0]["d"]), rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(float(own[0]["t"]), float(theirs[0]["t"]), rtol=1e-6)
     assert len(own[0]["old_dirs"]) == len(theirs[0]["old_dirs"])
+
+
+@pytest.mark.parametrize("step", [1e-3, 1.0, 50.0])
+def test_the_line_search_that_libraries_import(step: float):
+    found = []
+    for lib in (ft, pytest.importorskip("torch")):
+        search = importlib.import_module(f"{lib.__name__}.optim.lbfgs")
+        x = lib.tensor([-1.5, 2.0], dtype=lib.float64)
+
+        def evaluate(x: Any, t: Any, d: Any, lib: Any = lib) -> Any:
+            y = (x + t * d).requires_grad_()
+            loss = rosenbrock(y)
+            return loss.item(), lib.autograd.grad(loss, y)[0]
+
+        loss, grad = evaluate(x, 0.0, x)
+        best = search._strong_wolfe(evaluate, x, step, -grad, loss, grad, -grad.dot(grad), max_ls=10)
+        cubic = search._cubic_interpolate(0.0, 3.0, lib.tensor(-2.0), 1.0, 2.5, lib.tensor(1.0), bounds=(0.1, 0.4))
+        found.append([best[0], *best[1].tolist(), float(best[2]), best[3], float(cubic)])
+    np.testing.assert_allclose(*found, rtol=1e-9)
 
 
 def test_it_finds_the_minimum():

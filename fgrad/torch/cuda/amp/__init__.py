@@ -6,6 +6,7 @@ from fgrad.mutable.context.warning import warn
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.torch import amp
+from fgrad.torch.amp.grad_scaler import OptState as OptState
 
 
 class autocast(amp.autocast):
