@@ -93,6 +93,7 @@ REFUSED = {
     "DefaultLoadPlanner DefaultSavePlanner async_save",
     "distributed.checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
     "distributed.checkpoint.format_utils": "dcp_to_torch_save _EmptyStateDictLoadPlanner _load_state_dict",
+    "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
     "distributed.checkpoint.staging": "AsyncStager BlockingAsyncStager",
     "distributed.checkpoint.state_dict": "StateDictOptions get_model_state_dict get_optimizer_state_dict "
@@ -166,7 +167,7 @@ REFUSED = {
     "quantization.observer": "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver PerChannelMinMaxObserver",
     "quantization.qconfig": "QConfig",
     "quantization": "DeQuantStub FakeQuantize MinMaxObserver QConfig QuantStub convert default_qconfig fuse_modules "
-    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic",
+    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize_dynamic FakeQuantizeBase ObserverBase",
     "sparse": "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
     "ShortTensor SparseSemiStructuredTensor addmm log_softmax mm sampled_addmm softmax spdiags sum "
     "check_sparse_tensor_invariants",

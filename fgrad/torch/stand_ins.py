@@ -234,6 +234,13 @@ class _WeakIdKeys(dict[Any, Any]):
     """A dictionary keyed by the identity of objects, which it keeps alive."""
 
 
+#: settings of TorchScript; each returns what it was
+_JIT_SETTINGS = (
+    "set_profiling_executor set_profiling_mode set_texpr_fuser_enabled override_can_fuse_on_cpu "
+    "override_can_fuse_on_gpu can_fuse_on_cpu can_fuse_on_gpu set_nvfuser_enabled set_nvfuser_guard_mode "
+    "set_autocast_mode"
+)
+
 #: by module, what works
 WORKING: dict[str, dict[str, Any]] = {
     "": {
@@ -245,7 +252,9 @@ WORKING: dict[str, dict[str, Any]] = {
         for name in ("per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric")
     }
     | {"OutOfMemoryError": OutOfMemoryError, "get_device_module": _device_module, "qscheme": qscheme},
-    "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))},
+    "_C": {"DispatchKey": DispatchKey, "DispatchKeySet": lambda key: frozenset((key,))}
+    | dict.fromkeys([f"_jit_{name}" for name in _JIT_SETTINGS.split()], _never)
+    | {"_get_privateuse1_backend_name": lambda: "privateuseone", "_get_default_device": lambda: "cpu"},
     "_C._functorch": {
         "__getattr__": _map_step,
         "is_batchedtensor": _is_batched,
@@ -274,7 +283,7 @@ WORKING: dict[str, dict[str, Any]] = {
         verbose=False,
     ),
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": _Nothing},
-    "_dynamo.utils": {"is_compile_supported": _never},
+    "_dynamo.utils": {"is_compile_supported": _never, "disable_cache_limit": _Nothing},
     "_higher_order_ops": {"__getattr__": _control_flow},
     "_higher_order_ops.associative_scan": {"__getattr__": _control_flow},
     "_higher_order_ops.cond": {"__getattr__": _control_flow},
@@ -293,6 +302,8 @@ WORKING: dict[str, dict[str, Any]] = {
     ),
     "_vmap_internals": {"__getattr__": _map},
     "_guards": {"active_fake_mode": _none},
+    "backends.nnpack": {"is_available": _never},
+    "backends.xnnpack": {"enabled": False},
     "backends.cpu": {"get_cpu_capability": lambda: "DEFAULT"},
     "cpu": {"is_initialized": lambda: True, "set_device": _none, "stream": _Nothing},
     "cuda": {
@@ -366,7 +377,7 @@ WORKING: dict[str, dict[str, Any]] = {
     "utils._python_dispatch": {"is_traceable_wrapper_subclass": _never},
     "utils.weak": {"WeakIdKeyDictionary": _WeakIdKeys, "WeakTensorKeyDictionary": _WeakIdKeys},
     "xpu": {"is_available": _never, "device_count": _number(0), "empty_cache": _none, "is_initialized": _never,
-            "manual_seed": _none, "manual_seed_all": _none},
+            "is_bf16_supported": _never, "manual_seed": _none, "manual_seed_all": _none},
 }  # fmt: skip
 
 #: modules with another name here

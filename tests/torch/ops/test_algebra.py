@@ -123,3 +123,13 @@ def test_the_gradient_of_least_squares_does_not_depend_on_the_tolerance():
 
     for one, other in zip(run(ours), run(theirs), strict=True):
         np.testing.assert_allclose(one, other, 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_a_failed_cholesky_factor_is_right_before_the_failing_minor(upper, dtype):
+    matrix = np.array([[4.0, 2, 1, 0], [2, 5, 3, 1], [1, 3, -5, 2], [0, 1, 2, 7]]).astype(dtype)
+    both = np.stack([matrix, np.eye(4, dtype=dtype)])
+    found, wanted = (lib.linalg.cholesky_ex(lib.tensor(both), upper=upper) for lib in (ours, theirs))
+    np.testing.assert_allclose(found.L.numpy(), wanted.L.numpy(), rtol=1e-6)
+    assert found.info.tolist() == wanted.info.tolist() == [3, 0] and found.L.stride() == wanted.L.stride()

@@ -298,6 +298,10 @@ class _ConvTransposeNd(_ConvNd):
         return tuple(size - low for size, low in zip(sizes, smallest, strict=True))
 
 
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """The former name of the base class, which libraries import."""
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of ``Conv1d``: its gradient with respect to the input.
 

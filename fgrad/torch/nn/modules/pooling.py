@@ -12,7 +12,8 @@ __getattr__, __dir__ = deferred(
     __name__,
     {
         "fgrad.torch.nn.modules.pooling_to_size": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d "
-        "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
+        "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d "
+        "_AdaptiveAvgPoolNd _AdaptiveMaxPoolNd",
     },
 )
 

@@ -73,33 +73,46 @@ def _linalg_cholesky_ex(input: Array, upper: bool) -> Any:
     return factor, failed.astype(np.int32)
 
 
-def _failing_minor(matrix: np.ndarray) -> int:
-    """The order of the first leading minor that is not positive-definite, or 0, from the lower triangle."""
+def _failing_minor(matrix: np.ndarray) -> tuple[int, np.ndarray]:
+    """The order of the first leading minor that is not positive-definite, or 0, and the factor as far as it goes.
+
+    Only the lower triangle is read.  As LAPACK leaves it, the factor ends with the pivot that is not positive; what
+    follows are elements of the matrix.
+    """
     factor = np.tril(matrix)
+    rest = factor.copy()
     with np.errstate(all="ignore"):
         for k in range(len(factor)):
-            pivot = factor[k, k].real
+            pivot = rest[k, k].real
+            factor[k, k] = pivot
             if not pivot > 0:
-                return k + 1
-            factor[k + 1 :, k] /= np.sqrt(pivot)
-            factor[k + 1 :, k + 1 :] -= np.outer(factor[k + 1 :, k], factor[k + 1 :, k].conj())
-    return 0
+                return k + 1, factor
+            factor[k, k] = np.sqrt(pivot)
+            factor[k + 1 :, k] = rest[k + 1 :, k] / factor[k, k]
+            rest[k + 1 :, k + 1 :] -= np.outer(factor[k + 1 :, k], factor[k + 1 :, k].conj())
+    return 0, factor
 
 
 def _failing_minors(input: Tensor, factor: Tensor, info: Tensor, upper: bool) -> Tensor:
-    """LAPACK's codes for matrices that are not positive-definite."""
+    """LAPACK's codes for matrices that are not positive-definite, whose factors become those that it leaves.
+
+    Trust-region methods read the part before the failing minor.
+    """
     value = info._value()
     if is_abstract(value) or not concrete(value).any():
         return info
     codes = concrete(value).copy()
-    matrices, factors = (concrete(x.detach()._value()) for x in (input, factor))
+    matrices, factors = concrete(input.detach()._value()), concrete(factor.detach()._value()).copy()
     if upper:
         matrices = matrices.conj().swapaxes(-2, -1)
     for i in np.ndindex(codes.shape):
         if codes[i]:
             # where rounding decides, the factorisation may have failed where this one did not
             otherwise = len(matrices[i]) if np.isnan(factors[i]).any() else 0
-            codes[i] = _failing_minor(matrices[i]) or otherwise
+            codes[i], partial = _failing_minor(matrices[i])
+            codes[i] = codes[i] or otherwise
+            factors[i] = partial.conj().T if upper else partial
+    factor._storage.array = tensor_beside(factor, factors, factor._type.dtype)._storage.array
     return tensor_beside(info, codes, dtypes.int32)
 
 
