@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operands import float_of
@@ -70,9 +71,13 @@ def drop(
 
 
 def _memory_order(input: Tensor) -> Sequence[int]:
-    """The axes from the outermost in memory to the innermost, as noise like this tensor is drawn."""
+    """The axes from the outermost in memory to the innermost, as noise like this tensor is drawn.
+
+    Inside of ``torch.func`` PyTorch draws noise of the tensor's sizes instead (aten/src/ATen/functorch/
+    PyTorchOperatorHacks.cpp).
+    """
     shape = tuple(input._type.shape)
-    strides = elementwise((input,), shape)
+    strides = None if modes.transforms else elementwise((input,), shape)
     return range(len(shape)) if strides is None else sorted(range(len(shape)), key=lambda i: -strides[i])
 
 
