@@ -133,3 +133,29 @@ def test_in_no_grad() -> None:
 
 def test_matrix() -> None:
     agree(Case("", lambda t, a: of(t).jacobian(lambda a: a.exp().sum(1), a), (M,)), torch)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_leaves_are_made_inside_of_a_batched_backward(batched: bool) -> None:
+    """As an implicit layer does, which differentiates its equation there."""
+
+    def run(t: Any, a: Any) -> Any:
+        class Cube(t.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, a: Any) -> Any:
+                ctx.save_for_backward(a)
+                return a**3
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                with t.enable_grad():
+                    z = ctx.saved_tensors[0].detach().requires_grad_()
+                    y = z**3
+                    y.retain_grad()
+                    return t.autograd.grad(y, z, grad)
+
+        if batched:
+            return t.autograd.grad(Cube.apply(a.requires_grad_()), a, t.eye(3), is_grads_batched=True)
+        return of(t).jacobian(Cube.apply, a, vectorize=True)
+
+    agree(Case("", run, (X,)), torch)

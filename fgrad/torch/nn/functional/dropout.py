@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.mutable.transforms.levels import drawn
+from fgrad.mutable.transforms.levels import drawn, transforming
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.ops.table.kernels import functional, takes
 from fgrad.torch.ops.table.table import composite
@@ -77,7 +76,7 @@ def _memory_order(input: Tensor) -> Sequence[int]:
     PyTorchOperatorHacks.cpp).
     """
     shape = tuple(input._type.shape)
-    strides = None if modes.transforms else elementwise((input,), shape)
+    strides = None if transforming() else elementwise((input,), shape)
     return range(len(shape)) if strides is None else sorted(range(len(shape)), key=lambda i: -strides[i])
 
 
