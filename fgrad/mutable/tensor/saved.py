@@ -43,6 +43,10 @@ def _has_left(tensor: Tensor) -> bool:
     return tensor._origin is not None and tensor._origin.reason == LEFT
 
 
+class StopRecomputation(Exception):
+    """What a hook raises that packs the last tensor which a recomputation is for."""
+
+
 class SavedTensor:
     """One tensor that a node has saved."""
 

@@ -127,6 +127,11 @@ class GradientLevel(MapLevel):
     """One that autograd opens itself, for a batch of gradients or tangents: custom functions run in it as they are."""
 
 
+def transforming() -> bool:
+    """Whether a transformation of ``torch.func`` is open; levels that autograd opens itself are none."""
+    return not all(isinstance(level, GradientLevel) for level in modes.transforms)
+
+
 def next_level() -> int:
     """The number of a new level."""
     return next(_numbers)

@@ -13,7 +13,16 @@ from attrs import frozen
 
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.tensor import Tensor
-from fgrad.mutable.transforms.levels import GradientLevel, MapLevel, below, cross_in, cross_out, is_mapped, mapped_at
+from fgrad.mutable.transforms.levels import (
+    GradientLevel,
+    MapLevel,
+    below,
+    cross_in,
+    cross_out,
+    is_mapped,
+    mapped_at,
+    transforming,
+)
 from fgrad.torch import ops
 from fgrad.torch.autograd.function_node import Rules, call
 from fgrad.torch.trees import flatten, spread, unflatten
@@ -36,7 +45,7 @@ def apply_transformed(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
       RuntimeError: the function has no ``setup_context``, or is mapped and has no rule for it, or two.
       NotImplementedError: it is mapped, and a tensor is passed to it by name.
     """
-    if all(isinstance(level, GradientLevel) for level in modes.transforms):
+    if not transforming():
         return call(cls, args, kwargs)
     if cls.setup_context is Rules.setup_context:
         raise RuntimeError(

@@ -17,7 +17,7 @@ from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register
 from fgrad.mutable.tensor.storage import VersionCounter
 from fgrad.mutable.tensor.tensor import Tensor, alias, gradient_function, gradient_type, is_tracked
-from fgrad.mutable.transforms.levels import is_mapped
+from fgrad.mutable.transforms.levels import is_mapped, transforming
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.device_of_value import elsewhere
@@ -138,7 +138,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise TypeError(
             f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type_name(requires_grad)}"
         )
-    if modes.transforms:
+    if transforming():
         raise RuntimeError(TRANSFORMED_LEAF)
     if requires_grad and not self._type.inexact:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -263,7 +263,7 @@ def retain_grad(self: Tensor) -> None:
 
     Source: `torch.Tensor.retain_grad <https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html>`_.
     """
-    if modes.transforms:
+    if transforming():
         raise RuntimeError(TRANSFORMED_RETAIN)
     if not is_tracked(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")

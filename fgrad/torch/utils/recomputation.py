@@ -20,7 +20,7 @@ from typing import Any
 from fgrad.mutable.backward.engine import running
 from fgrad.mutable.context.modes import enable_grad
 from fgrad.mutable.tensor.node import Node
-from fgrad.mutable.tensor.saved import SavedTensor, save
+from fgrad.mutable.tensor.saved import SavedTensor, StopRecomputation, save
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.autograd.graph import saved_tensors_hooks
 from fgrad.torch.utils.checkpoint_texts import TIP
@@ -28,10 +28,6 @@ from fgrad.torch.utils.checkpoint_texts import TIP
 
 class CheckpointError(RuntimeError):
     """A recomputation saved other tensors than the original forward."""
-
-
-class StopRecomputation(Exception):
-    """Everything needed has been recomputed."""
 
 
 class Holder:

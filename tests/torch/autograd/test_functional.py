@@ -150,3 +150,25 @@ def test_names_that_libraries_import():
     x = ft.ones(2, requires_grad=True)
     assert functional._as_tuple(x) == (False, (x,))
     assert not functional._grad_postprocess((x * 2,), create_graph=False)[0].requires_grad
+def test_leaves_are_made_inside_of_a_batched_backward() -> None:
+    """As an implicit layer does, which differentiates its equation there."""
+
+    def run(t: Any, a: Any) -> Any:
+        class Cube(t.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, a: Any) -> Any:
+                ctx.save_for_backward(a)
+                return a**3
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                with t.enable_grad():
+                    z = ctx.saved_tensors[0].detach().requires_grad_()
+                    y = z**3
+                    y.retain_grad()
+                    return t.autograd.grad(y, z, grad)
+
+        jacobian = of(t).jacobian(Cube.apply, a, vectorize=True)
+        return jacobian, t.autograd.grad(Cube.apply(a.requires_grad_()), a, t.eye(3), is_grads_batched=True)
+
+    agree(Case("", run, (X,)), torch)

@@ -119,6 +119,13 @@ def early_stop_off(t: Any, x: Any) -> Any:
     return ends[0]
 
 
+def running_statistics(t: Any, x: Any) -> Any:
+    norm = t.nn.BatchNorm1d(3)
+    batch = t.stack([x, x * 2, x - 1])
+    of(t).checkpoint(lambda a: norm(a * a), batch.requires_grad_(), use_reentrant=False).sum().backward()
+    return norm.running_mean, norm.running_var, norm.num_batches_tracked, batch.grad
+
+
 def segments(t: Any, x: Any) -> Any:
     t.manual_seed(0)
     model = t.nn.Sequential(*[t.nn.Linear(3, 3) for _ in range(5)], t.nn.Tanh())
@@ -228,6 +235,7 @@ OTHERS = [
     not_kept,
     other_type,
     early_stop_off,
+    running_statistics,
     segments,
     warned,
     lambda t, x: of(t).checkpoint(lambda a: a.sin(), x, use_reentrant=False),

@@ -12,7 +12,7 @@ from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import tensor_type
-from fgrad.mutable.transforms.levels import drawn
+from fgrad.mutable.transforms.levels import drawn, transforming
 from fgrad.mutable.values.evaluation import constant
 from fgrad.torch.ops.table.kernels import functional, takes
 from fgrad.torch.ops.table.table import composite
@@ -70,9 +70,13 @@ def drop(
 
 
 def _memory_order(input: Tensor) -> Sequence[int]:
-    """The axes from the outermost in memory to the innermost, as noise like this tensor is drawn."""
+    """The axes from the outermost in memory to the innermost, as noise like this tensor is drawn.
+
+    Inside of ``torch.func`` PyTorch draws noise of the tensor's sizes instead (aten/src/ATen/functorch/
+    PyTorchOperatorHacks.cpp).
+    """
     shape = tuple(input._type.shape)
-    strides = elementwise((input,), shape)
+    strides = None if transforming() else elementwise((input,), shape)
     return range(len(shape)) if strides is None else sorted(range(len(shape)), key=lambda i: -strides[i])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fgrad.mutable.operation.output_strides import elementwise
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import bool_
 from fgrad.torch import ops
@@ -35,7 +36,7 @@ def convolution(
     return run_convolution(input, weight, bias, *sizes, transposed, each(output_padding), groups)
 
 
-@kernel("NativeDropoutBackward0", saved=("input", "result1", "scale"))
+@kernel("NativeDropoutBackward0", strides=elementwise, saved=("input", "result1", "scale"))
 def _native_dropout(input: Array, mask: Fixed, *, scale: Float) -> Any:
     return input * mask.astype(input.dtype) * scale
 

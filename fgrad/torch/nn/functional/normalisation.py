@@ -1,6 +1,7 @@
 """Normalisation by the mean and variance of batches, instances, layers and groups, and by norms."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fgrad.mutable.operation.operands import float_of
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.output_strides import spatial
 from fgrad.mutable.tensor.cut import without_history
+from fgrad.mutable.tensor.saved import StopRecomputation
 from fgrad.mutable.tensor.tensor import Tensor, alias
 from fgrad.mutable.transforms.forward import tangent_of
 from fgrad.mutable.transforms.levels import outgrows
@@ -124,18 +126,30 @@ def _batch_norm(
             _check_running_tangents(running_mean, running_var)
         return apply(_BATCH_NORM, (*operands, None, eps), params)
     momentum = float_of("batch_norm", "momentum", momentum)
-    output, mean, var = apply(_BATCH_NORM, (*operands, momentum, eps), params)
+    read = (input, running_mean, running_var)
+
+    def statistics() -> Sequence[Tensor]:
+        with no_grad():
+            return apply(_BATCH_NORM, (input, None, None, *read[1:], momentum, eps), params)[1:]
+
+    try:
+        output, mean, var = apply(_BATCH_NORM, (*operands, momentum, eps), params)
+    except StopRecomputation:
+        # what PyTorch saves last is a result, and its kernel has moved the running statistics by then
+        _move(running_mean, running_var, *statistics())
+        raise
     if outgrows(running_mean, mean._value()) or outgrows(running_var, var._value()):
-        read = (input, running_mean, running_var)
         if any(outgrows(running, x._value()) for running in (running_mean, running_var) for x in read):
             raise RuntimeError(_SHARED_STATISTICS)
-        # the weight or the bias alone is batched
-        with no_grad():
-            _, mean, var = apply(_BATCH_NORM, (input, None, None, *read[1:], momentum, eps), params)
+        mean, var = statistics()  # the weight or the bias alone is batched
+    _move(running_mean, running_var, mean, var)
+    return output
+
+
+def _move(running_mean: Tensor, running_var: Tensor, mean: Tensor, var: Tensor) -> None:
     # like PyTorch's kernel, this does not bump the version counter
     running_mean._write(without_history(running_mean, mean._value()))
     running_var._write(without_history(running_var, var._value()))
-    return output
 
 
 def _check_running_tangents(*running: Any) -> None:
