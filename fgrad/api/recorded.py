@@ -159,7 +159,7 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
         aux_flat, _ = flattened(aux, "aux", what)
-        traced = tuple(recorded_aux(recorder, aux, aux_flat, what))
+        traced = tuple(recorded_aux(recorder, aux, aux_flat, what)) if aux_flat else ()
         return Called(close(recorder, [*out.values, *(aux_flat[i] for i in traced)]), out, aux, traced)
     finally:
         recorder.open = False

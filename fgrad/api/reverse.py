@@ -148,7 +148,7 @@ def _value_and_grad(
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
             aux_flat, aux_tree = flattened(aux, "aux", what)
-            traced = recorded_aux(recorder, aux, aux_flat, what)
+            traced = recorded_aux(recorder, aux, aux_flat, what) if aux_flat else []
             recorded = close(recorder, [value, *map(aux_flat.__getitem__, traced)])
         finally:
             recorder.open = False

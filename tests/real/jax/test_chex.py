@@ -14,8 +14,8 @@ X = jnp.array([0.3, -1.2, 2.0])
 def test_a_dataclass_of_parameters():
     @chex.dataclass
     class Params:
-        w: chex.Array
-        b: chex.Array
+        w: jax.Array
+        b: jax.Array
 
     def loss(p):
         chex.assert_shape(p.w, (3,))
