@@ -7,11 +7,12 @@ import jax
 from attrs import frozen
 from jax import tree_util
 
-from fgrad.api.arguments import Leaves, flattened, leaves, with_positions
+from fgrad import errors
+from fgrad.api.arguments import Leaves, flattened, leaves, path_of, with_positions
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, primitive, restore_trace, set_trace, typeof
-from fgrad.jaxtypes import is_inexact
+from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.passes.dependence import passed_on
 from fgrad.passes.jvp import values_by_rules
 from fgrad.record.kept import note_end
@@ -158,7 +159,7 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
         aux_flat, _ = flattened(aux, "aux", what)
-        traced = tuple([i for i, x in enumerate(aux_flat) if recorder.records((x,))])
+        traced = tuple(recorded_aux(recorder, aux, aux_flat, what)) if aux_flat else ()
         return Called(close(recorder, [*out.values, *(aux_flat[i] for i in traced)]), out, aux, traced)
     finally:
         recorder.open = False
@@ -185,6 +186,18 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
         )
     value, aux = result
     return value, aux
+
+
+def recorded_aux(recorder: Recorder, aux: Any, flat: Sequence[Any], what: str) -> list[int]:
+    """Which of the ``flat`` leaves of ``aux`` the recorder has computed.
+
+    Raises:
+      ReferenceArgumentError: one is a reference that the function has made.
+    """
+    for i, x in enumerate(flat):
+        if isinstance(x, Tracer) and x._trace is recorder and is_reference(x.aval):
+            raise errors.reference_argument(path_of(aux, i, "aux"), what)
+    return [i for i, x in enumerate(flat) if recorder.records((x,))]
 
 
 def inexact_inputs(types: Sequence[ShapedArray], count: int, nonzero: Sequence[bool] | None = None) -> list[int]:

@@ -24,12 +24,12 @@ from fgrad.api.arguments import (
 )
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
-from fgrad.api.recorded import call, close, inexact_inputs, record, split_aux, weak_as
+from fgrad.api.recorded import call, close, inexact_inputs, record, recorded_aux, split_aux, weak_as
 from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
 from fgrad.graph.source import boundary
-from fgrad.jaxcore import ShapedArray, typeof
-from fgrad.jaxtypes import is_inexact
+from fgrad.jaxcore import ShapedArray, Tracer, typeof
+from fgrad.jaxtypes import is_inexact, is_reference
 from fgrad.passes.dependence import varied_from
 from fgrad.passes.local import filled, tangent_type
 from fgrad.passes.partition import Halves, partition
@@ -148,7 +148,7 @@ def _value_and_grad(
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
             aux_flat, aux_tree = flattened(aux, "aux", what)
-            traced = [i for i, x in enumerate(aux_flat) if recorder.records((x,))]
+            traced = recorded_aux(recorder, aux, aux_flat, what) if aux_flat else []
             recorded = close(recorder, [value, *map(aux_flat.__getitem__, traced)])
         finally:
             recorder.open = False
@@ -219,6 +219,8 @@ def arg_path(chosen: Any, positions: Sequence[int], i: int) -> str:
 
 def _check_output(value: Any, holomorphic: bool, what: str) -> None:
     if not isinstance(value, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+        if isinstance(value, Tracer) and is_reference(value.aval):
+            raise errors.reference_argument("the function's output", what)
         if hasattr(value, "__jax_array__"):
             return
         raise errors.output_not_scalar(what, _describe(value))

@@ -313,6 +313,27 @@ def test_forward_mode_at_a_reference_that_is_closed_over_too():
     assert (ref[...], tangent[...]) == (2.0, 1.0)
 
 
+@pytest.mark.parametrize("transform", [fgrad.grad, fgrad.value_and_grad])
+def test_a_reference_that_the_function_made_is_no_result(transform):
+    for x in (1.0, jnp.float32(1.0)):
+        with pytest.raises(errors.ReferenceArgumentError, match="the function's output is a reference"):
+            transform(jax.new_ref)(x)
+        with pytest.raises(errors.ReferenceArgumentError, match=r"aux\['r'\] is a reference"):
+            transform(lambda x: (x, {"r": jax.new_ref(x)}), has_aux=True)(x)
+    with pytest.raises(errors.ReferenceArgumentError, match="aux is a reference"):
+        fgrad.vjp(lambda x: (x, jax.new_ref(x)), 1.0, has_aux=True)
+    # one from outside is
+    outside = jax.new_ref(2.0)
+    assert fgrad.grad(lambda x: (x, outside), has_aux=True)(1.0)[1] is outside
+
+    def nested(x):
+        ref = jax.new_ref(x)
+        slope, same_ref = fgrad.grad(lambda y: (y * ref[...], ref), has_aux=True)(1.0)
+        return slope * same_ref[...]
+
+    assert fgrad.grad(nested)(3.0) == 6.0
+
+
 def test_references_that_have_no_gradient_or_tangent():
     ref = jax.new_ref(1.0)
     for transform in (fgrad.grad, fgrad.value_and_grad, fgrad.jacrev):

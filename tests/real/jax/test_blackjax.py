@@ -45,3 +45,33 @@ def test_through_a_step_of_a_kernel(kernel):
         return jnp.sum(state.position**2)
 
     compare(lambda lib: lib.jit(lib.value_and_grad(after))(0.1), rtol=1e-3)
+
+
+def test_particles_that_repel_each_other():
+    density = lambda x: -0.5 * jnp.sum((x - 0.3) ** 2) - jnp.sum(x**4)  # noqa: E731
+    optax = pytest.importorskip("optax")
+
+    def program(lib):
+        sampler = blackjax.svgd(lib.grad(density), optax.adam(0.1))
+        state = sampler.init(jax.random.normal(jax.random.key(0), (6, 3)))
+        for _ in range(3):
+            state = lib.jit(sampler.step)(state)
+        return state.particles
+
+    compare(program)
+
+
+def test_chains_on_stochastic_gradients():
+    x = jax.random.normal(jax.random.key(0), (6, 3))
+    density = lambda p, batch: -jnp.sum((batch @ p - 1.0) ** 2)  # noqa: E731
+
+    def program(lib):
+        positions = []
+        for sampler in (blackjax.sgld(lib.grad(density)), blackjax.sghmc(lib.grad(density), 3)):
+            position = jnp.arange(3.0)
+            for i in range(3):
+                position = sampler.step(jax.random.key(i), position, x, 0.01)
+            positions.append(position)
+        return positions
+
+    compare(program)

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax as lx
 import pytest
 
 from tests.real.jax.compare import compare
@@ -119,3 +120,15 @@ def test_a_bouncing_ball():
         return found.ts[0]
 
     compare(lambda lib: lib.value_and_grad(loss)(jnp.array(10.0)), rtol=1e-3)
+
+
+@pytest.mark.real
+def test_a_solver_that_takes_areas_of_the_noise():
+    def loss(p):
+        motion = dfx.VirtualBrownianTree(0.0, 1.0, 1e-2, (2,), jax.random.key(3), levy_area=dfx.SpaceTimeLevyArea)
+        noise = dfx.ControlTerm(lambda t, y, p: lx.DiagonalLinearOperator(0.3 * p * jnp.ones(2)), motion)
+        terms = dfx.MultiTerm(dfx.ODETerm(lambda t, y, p: -p * jnp.sin(y)), noise)
+        ys = dfx.diffeqsolve(terms, dfx.ShARK(), 0.0, 1.0, 0.25, jnp.array([1.0, 0.2]), args=p, max_steps=8).ys
+        return jnp.sum(ys**2)
+
+    compare(lambda lib: lib.value_and_grad(loss)(jnp.array(0.7)), rtol=1e-3)

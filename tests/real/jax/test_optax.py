@@ -46,3 +46,42 @@ def test_projections_and_perturbations():
     smooth = optax.perturbations.make_perturbed_fun(chosen, 20, 0.5)
     compare(lambda lib: lib.grad(lambda x: jnp.sum(optax.projections.projection_simplex(x) * AIM))(x))
     compare(lambda lib: lib.grad(lambda x: jnp.sum(smooth(jax.random.key(0), x) * AIM))(x))
+
+
+def test_steps_on_gradients_at_another_point():
+    loss = lambda w: jnp.sum((w - AIM) ** 2) + jnp.sum(jnp.cos(w))  # noqa: E731
+
+    def sharpness_aware(lib):
+        climb = optax.chain(optax.contrib.normalize(), optax.sgd(0.05))
+        optimiser, w = optax.contrib.sam(optax.sgd(0.1), climb, sync_period=2, opaque_mode=True), jnp.ones(3)
+        state = optimiser.init(w)
+        for _ in range(3):
+            grad_fn = lambda w, _: lib.grad(loss)(w)  # noqa: E731
+            updates, state = optimiser.update(lib.grad(loss)(w), state, w, grad_fn=grad_fn)
+            w = optax.apply_updates(w, updates)
+        return w
+
+    def look_ahead(lib):
+        optimiser, w = optax.lookahead(optax.adam(0.1), 2, 0.5), optax.LookaheadParams.init_synced(jnp.ones(3))
+        state = optimiser.init(w)
+        for _ in range(4):
+            updates, state = optimiser.update(lib.grad(loss)(w.fast), state, w)
+            w = optax.apply_updates(w, updates)
+        return w.fast, w.slow
+
+    compare(sharpness_aware)
+    compare(look_ahead)
+
+
+def test_adversarial_examples():
+    x, inside = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), optax.projections.projection_box
+    loss = lambda w, x: jnp.mean(jnp.tanh(x @ w) ** 2)  # noqa: E731
+
+    def program(lib):
+        def attacked(w):
+            step = lambda _, y: inside(y + 0.05 * jnp.sign(lib.grad(loss, 1)(w, y)), x - 0.1, x + 0.1)  # noqa: E731
+            return jax.lax.fori_loop(0, 3, step, x)
+
+        return lib.jit(lib.value_and_grad(lambda w: loss(w, attacked(w))))(AIM)
+
+    compare(program)

@@ -501,6 +501,27 @@ def refs(lib):
     return lib.grad(f)(0.7), lib.grad(g)(X[0]), jax.jit(lib.grad(g))(X[0])
 
 
+@prog
+def refs_for_plumbing(lib):
+    """Gradients of what is inside are taken out through a reference, and added up in others."""
+
+    @lib.custom_vjp
+    def stash(grads, x):
+        return x
+
+    stash.defvjp(lambda grads, x: (x, grads), lambda grads, g: (grads.__setitem__(..., g), (None, g))[1])
+    inside, total = jax.new_ref(jnp.zeros(4)), {"w": jax.new_ref(jnp.zeros((4, 4)))}
+    g = lib.grad(lambda x, grads: jnp.sum(jnp.sin(stash(grads, x * 2)) ** 2))(X[0], inside)
+
+    def accumulate(p, total, x):
+        grads = lib.grad(lambda p: jnp.sum(jnp.tanh(x @ p["w"]) ** 2))(p)
+        jax.tree.map(lambda ref, g: ref.__setitem__(..., ref[...] + g), total, grads)
+
+    for x in X[:3]:
+        jax.jit(accumulate)({"w": jnp.eye(4)}, total, x)
+    return g, inside[...], total["w"][...]
+
+
 def raises(f):
     """1 if a call raises an error, else nothing."""
     try:
