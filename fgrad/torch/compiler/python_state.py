@@ -63,7 +63,7 @@ def check_unchanged(snapshot: Snapshot, again: bool) -> None:
         if isinstance(container, Elements | Bytes):
             raise RuntimeError(ELEMENTS.format(path=_path(container.owner, snapshot)))
         if isinstance(container, set):
-            raise RuntimeError(CHANGED.format(path=_path(container, snapshot), before=before, after=container))
+            raise RuntimeError(CHANGED.format(path=_path(container, snapshot), before=set(before), after=container))
         entries = Items(container) if isinstance(container, deque) else as_dict(container)
         if entries is None:
             continue
