@@ -21,6 +21,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.types.number_program import same_number
 from fgrad.torch.compiler.containers import take_apart
+from fgrad.torch.compiler.effects import TRANSIENT
 
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
@@ -69,6 +70,8 @@ def check_unchanged(snapshot: Snapshot, again: bool) -> None:
             continue
         old, is_tensors = dict(entries_of(before)), id(container) in fields
         for key, value in old.items():
+            if is_tensors and key in TRANSIENT:
+                continue
             _check_same(Holding(entries, key), value, snapshot, again and not is_tensors)
         if not is_tensors:
             for key in [key for key, _ in entries.items() if key not in old]:
