@@ -204,11 +204,12 @@ class Output:
         self.loss = [loss]
 
 
-HIDING = [lambda y: {y}, lambda y: lambda: y]
+HIDING = [lambda y: ValueError(y), lambda y: lambda: y]
 
 
 @pytest.mark.parametrize(
-    "make, hidden", [*[(torch.capture, x) for x in HIDING], *[(torch.pure, x) for x in (Output, *HIDING)]]
+    "make, hidden",
+    [*[(torch.capture, x) for x in HIDING], *[(torch.pure, x) for x in (Output, lambda y: {y}, *HIDING)]],
 )
 def test_a_result_that_hides_tensors_is_refused(make, hidden):
     with pytest.raises(CaptureError, match="result is a .* that holds tensors"):
