@@ -119,7 +119,7 @@ class Writer:
         number = isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
         array = np.asarray(value, kind.dtype if number else None)
         data["dtype"] = encode_dtype(array.dtype)
-        if kind.weak_type if number else typeof(value).weak_type:
+        if kind.weak_type:  # the value may be an array of NumPy's, which is not
             data["weak"] = True
         if array.ndim == 0:
             plain = array.item() if array.dtype.kind in "biufc" else float(array)
@@ -168,6 +168,10 @@ class Writer:
             rule, graphs = self._recorded(deferred)
         except NotHeld as absent:
             return self._absent(deferred, str(absent))
+        except NoCode:
+            if any(jax.numpy.issubdtype(x.dtype, np.inexact) for x in op.out_types):
+                raise
+            return self._absent(deferred, "its results have no derivative")  # a rule for floats may not take theirs
         check_rule(op, rule)
         listing = [op.name, op.params["num_consts"], *(render(g, source=False) for g in (op.params["call"], *graphs))]
         alike = [i for i in self._open if self._listings[i] == listing]

@@ -1,8 +1,10 @@
 """The names that a function's code mentions: variables, and attributes that are read or only called."""
 
 import dis
+import gc
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from attrs import frozen
@@ -47,6 +49,15 @@ class Mentions:
 
 #: by code object, weakly
 _mentions: WeakKeyDictionary[CodeType, Mentions] = WeakKeyDictionary()
+
+
+def names_of(getter: Any) -> Iterator[str]:
+    """The names of the attributes that an ``attrgetter`` or a ``methodcaller`` looks up, and other strings in it."""
+    for x in getter if isinstance(getter, tuple) else gc.get_referents(getter):
+        if isinstance(x, str):
+            yield x
+        elif isinstance(x, tuple):
+            yield from names_of(x)
 
 
 def _mentioned(code: CodeType) -> Mentions:

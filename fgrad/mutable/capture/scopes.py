@@ -202,9 +202,9 @@ class Variable:
 
 @frozen
 class Parts:
-    """The parts of a function, its code and its defaults, or those of an exception, as a dict."""
+    """The parts of a function (its code, its defaults), of an exception or of a ``defaultdict``, as a dict."""
 
-    owner: FunctionType | BaseException
+    owner: FunctionType | BaseException | defaultdict[Any, Any]
 
     def get(self, name: str, default: Any) -> Any:
         return getattr(self.owner, name, default)

@@ -22,14 +22,14 @@ import gc
 import sys
 import threading
 from array import array
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from ctypes import sizeof
 from functools import partial
 from itertools import chain
-from operator import attrgetter, methodcaller
+from operator import attrgetter, itemgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
@@ -56,7 +56,7 @@ from fgrad.mutable.capture.libraries import (
     is_without_state,
     module_of,
 )
-from fgrad.mutable.capture.mentions import Mentions
+from fgrad.mutable.capture.mentions import Mentions, names_of
 from fgrad.mutable.capture.scopes import (
     MISSING,
     ClassAttributes,
@@ -99,7 +99,7 @@ class Location:
 
 #: C's objects that hold others: bound methods (``kept.append``), views of dicts, and the like
 HOLDERS: tuple[type, ...] = (
-    *(BuiltinMethodType, MethodWrapperType, super, slice),
+    *(BuiltinMethodType, MethodWrapperType, super, slice, attrgetter, itemgetter, methodcaller),
     *[type(getattr(kind(), view)()) for kind in (dict, OrderedDict) for view in ("keys", "values", "items")],
 )
 #: contents that are neither attributes nor entries
@@ -121,7 +121,7 @@ class Snapshot:
     generators: dict[Any, Location] = field(factory=dict)
     #: each visited container, by id, with a copy of its contents
     containers: dict[int, tuple[Any, Any]] = field(factory=dict)
-    #: the ids of the containers, and of tuples, functions and objects, that outlive a call
+    #: the ids of the containers, and of the objects, that outlive a call
     persistent: set[int] = field(factory=set)
     #: the ids of the containers among the arguments: each call has its own
     argument_containers: set[int] = field(factory=set)
@@ -149,6 +149,8 @@ class Snapshot:
     #: by id, the user's classes whose attributes some function may use, and those it may instantiate
     classes: dict[int, type] = field(factory=dict)
     instantiable: dict[int, type] = field(factory=dict)
+    #: of each of the user's classes, how many attributes it has, and its bases
+    namespaces: dict[int, tuple[type, int, tuple[type, ...]]] = field(factory=dict)
     #: by id, classes with those of their bases that are the user's
     _user_bases: dict[int, tuple[type, list[type]]] = field(factory=dict)
     #: the entry of ``CHILDREN`` that applies to a class, by its id
@@ -174,6 +176,7 @@ class Snapshot:
         attributes: list[tuple[Location, Any]] = []
         for cls in list(self.classes.values()):
             namespace = ClassAttributes(cls)
+            self.namespaces.setdefault(id(cls), (cls, len(vars(cls)), cls.__mro__))
             for name, value in vars(cls).items():
                 if (id(cls), name) not in self.variables and self._may_be_used(cls, name, value):
                     self.variables[id(cls), name] = namespace, name, value
@@ -276,6 +279,8 @@ class Snapshot:
             if len(value) <= LARGEST:
                 entries = dict.items(self.track(value)) if isinstance(value, dict) else enumerate(self.track(value))
                 items = [(location.item(k), v) for k, v in entries]
+            if isinstance(value, defaultdict):
+                items += self._part(value, "default_factory", location)
             return [*items, *self.attributes(value, location)] if user_classes else items
         if isinstance(value, _FUNCTIONS) and is_entrance(value):
             return ()  # what a public function of this layer has learned of the classes of its arguments is no state
@@ -287,14 +292,16 @@ class Snapshot:
             self.note_variables(value)
             return [(location.attribute("__self__"), value.__self__), *roots_of(value.__func__)]
         if isinstance(value, HOLDERS):
+            if isinstance(value, attrgetter | methodcaller):
+                self.uses_any = True
+                self.read.update(names_of(value))
             return [(location, x) for x in gc.get_referents(value) if not isinstance(x, type | ModuleType)]
         if isinstance(value, memoryview):
             return [(location, value.obj)]
         if isinstance(value, partial):
             return [(location, value.func), (location.attribute("args"), value.args), (location, value.keywords)]
         if isinstance(value, BaseException):
-            self.variables[id(value), "args"] = Parts(value), "args", value.args
-            return [(location.attribute("args"), value.args), *self.attributes(value, location)]
+            return [*self._part(value, "args", location), *self.attributes(value, location)]
         if isinstance(value, ContextVar):
             return self._variable(value, ContextValue(value), location.attribute("get()"))
         if isinstance(value, CellType):
@@ -320,7 +327,6 @@ class Snapshot:
             return ()
         if isinstance(value, CachedFunction) and not is_foreign(module_of(value)):
             return [*self.attributes(value, location), *self._results(CachedResults(value), location)]
-        self.uses_any |= isinstance(value, attrgetter | methodcaller)
         namespace = namespace_of(value)
         if namespace.__class__ is dict and _is_of_a_project(type(value)):
             self.track(namespace)
@@ -343,6 +349,11 @@ class Snapshot:
         if isinstance(value, Tensor):
             self.held_tensors.add(id(value))
         return [] if value is MISSING else [(location, value)]
+
+    def _part(self, owner: Any, name: str, location: Location) -> list[tuple[Location, Any]]:
+        """A part of an object of C's that is no attribute in its ``__dict__``, and its location."""
+        self.variables[id(owner), name] = (parts := Parts(owner)), name, parts[name]
+        return [(location.attribute(name), parts[name])]
 
     def _child_lister(self, cls: type) -> Children | None:
         """The function that lists the children of a class's objects, if there is one."""
@@ -456,15 +467,13 @@ def _copied(container: Any) -> Any:
         return container.copy()
     if isinstance(container, dict | Slots):
         return dict(as_dict(container).items())
-    return set(container) if isinstance(container, set) else list(container)
+    return list(container)
 
 
 def is_unchanged(container: Any, before: Any) -> bool:
     """Whether a container still holds the same objects, in the same order."""
     if isinstance(container, Hidden):
         return container.is_unchanged(before)
-    if isinstance(container, set):
-        return container == before
     if isinstance(container, dict | Slots):
         new, old = list(as_dict(container).items()), list(before.items())
         return len(new) == len(old) and all(k is a and v is b for (k, v), (a, b) in zip(new, old, strict=True))

@@ -102,7 +102,12 @@ class SymbolicNumbers:
                 return function(*map(plain, operands))
             value, kind = Late(sample), sample.__class__
         else:
-            value = function(*values)
+            try:
+                value = function(*values)
+            except Exception:  # the caller may know what to do then
+                for x in operands:
+                    concrete(x)
+                raise
             kind = value.__class__
         if len(operands) == 2 and kind is int:
             known = self._simplified(function, *operands)

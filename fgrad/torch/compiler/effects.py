@@ -46,7 +46,7 @@ from fgrad.torch.compiler.step import Step
 from fgrad.torch.compiler.values import Constant, ExternalRef, NewRef, NumberRef, Tree, Value, signature
 
 #: fields of tensors that the user cannot see, and that are recomputed on demand
-_TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
+TRANSIENT = frozenset(("_cache", "_accumulator", "_origin", "_level"))
 _ABSENT: Any = object()
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
@@ -287,7 +287,7 @@ def _set_fields(tensor: Tensor, before: dict[str, Any]) -> Iterator[tuple[str, A
     """The fields of a tensor from outside that were set, and their values."""
     for name in {**before, **fields_of(tensor)}:
         value = fields_of(tensor).get(name, getattr(Tensor, name, None))
-        if name not in _TRANSIENT and value is not before.get(name, getattr(Tensor, name, None)):
+        if name not in TRANSIENT and value is not before.get(name, getattr(Tensor, name, None)):
             yield name, value
 
 

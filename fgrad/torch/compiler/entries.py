@@ -17,6 +17,7 @@ from fgrad.mutable.capture.scopes import MISSING, Items, as_dict, entries_of
 from fgrad.mutable.capture.snapshot import Snapshot
 from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
+from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.torch.compiler.containers import put_together, take_apart
 
@@ -67,6 +68,22 @@ class Entry:
             self.holding.container.pop(self.holding.key, None)
         else:
             self.holding.container[self.holding.key] = self.first
+
+
+@frozen
+class Memory:
+    """The storages that tensors had when a snapshot was made: a call may have given them others (``x.data = y``)."""
+
+    storage_of: dict[Tensor, Storage]
+    tensors_of: dict[Storage, list[Tensor]]
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Memory":
+        storage_of = {x: snapshot.containers[id(fields_of(x))][1]["_storage"] for x in snapshot.tensors}
+        tensors_of = dict[Storage, list[Tensor]]()
+        for x, storage in storage_of.items():
+            tensors_of.setdefault(storage, []).append(x)
+        return Memory(storage_of, tensors_of)
 
 
 def entries_between(first: Snapshot, second: Snapshot) -> dict[int, Entry]:

@@ -25,7 +25,17 @@ from fgrad.graph.source import function_of
 from fgrad.mutable.capture.caches import CachedResults
 from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.capture.held_numbers import Holding, is_number_like
-from fgrad.mutable.capture.scopes import MISSING, Items, Parts, Slots, Variable, as_dict, entries_of, identity_of
+from fgrad.mutable.capture.scopes import (
+    MISSING,
+    Items,
+    Parts,
+    Slots,
+    Variable,
+    as_dict,
+    entries_of,
+    identity_of,
+    namespace_of,
+)
 from fgrad.mutable.capture.snapshot import Hidden, Snapshot, is_unchanged
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.tensor.attributes import fields_of
@@ -119,6 +129,9 @@ class Guards:
         attributes of plain objects, with those that some function may use.
       attributes: the dicts of fixed tensors with the attributes set by the user.
       instances, classes: the objects of the user's classes, and their classes.
+      plain: objects that are nothing but their attributes, with the dicts of these.
+      namespaces: the user's classes, how many attributes each has, and its bases.
+      ordered: dicts of which some entries are free, with their keys in order.
       tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
       tensors: the signatures of the tensors from outside.
       windows: the parts of storages that the program reads.
@@ -137,6 +150,9 @@ class Guards:
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
     instances: list[Any] = field(factory=list)
     classes: list[type] = field(factory=list)
+    plain: list[tuple[Any, dict[str, Any]]] = field(factory=list)
+    namespaces: list[tuple[type, int, tuple[type, ...]]] = field(factory=list)
+    ordered: list[tuple[dict[Any, Any], dict[Any, Any]]] = field(factory=list)
     tensor_attributes: list[tuple[int, dict[str, Any]]] = field(factory=list)
     tensors: list[Any] = field(factory=list)
     windows: Sequence[Window] = ()
@@ -166,9 +182,17 @@ class Guards:
     def _rest_code(self) -> Callable[[], bool]:
         """A function that tells whether everything but plain containers is unchanged (NOTE [Generated code])."""
         scope = Scope(alike=_are_same, unchanged=is_unchanged, missing=MISSING, deque=deque)
+        scope.update(namespace_of=namespace_of, is_not=operator.is_not, bases_of=operator.attrgetter("__mro__"))
         named, checks = scope.object, list[str]()
         if self.instances:
             checks.append(f"[*map(type, {named(self.instances)})] != {named(self.classes)}")
+        if self.namespaces:
+            classes, sizes, bases = map(list, zip(*self.namespaces, strict=True))
+            checks.append(f"[*map(len, {named([*map(vars, classes)])})] != {named(sizes)}")
+            checks.append(f"[*map(bases_of, {named(classes)})] != {named(bases)}")
+        if self.plain:
+            objects, dicts = zip(*self.plain, strict=True)
+            checks.append(f"any(map(is_not, map(namespace_of, {named(objects)}), {named(dicts)}))")
         for container, size, items in self.entries:
             name = named(container)
             checks += [f"len({name}) != {size}", *_entry_checks(name, items, scope)]
@@ -237,6 +261,9 @@ class Guards:
         both = [each for each in self.containers if self._is_noted(each[0]) is noted]
         current = [view for container, _ in both for view in self._views(container, container)]
         old = [view for container, before in both for view in self._views(container, before)]
+        if not noted:
+            current += [_kind(container).keys(container) for container, _ in self.ordered]
+            old += [_kind(before).keys(before) for _, before in self.ordered]
         return _Checks(empty, Contents(current, old))
 
     def _is_noted(self, container: Any) -> bool:
@@ -246,7 +273,7 @@ class Guards:
         """The compared parts of a container, or of its copy.  Overrides of a dict's methods are bypassed."""
         if not isinstance(container, dict):
             return [contents]
-        kind = OrderedDict if isinstance(contents, OrderedDict) else dict  # it has an order of its own
+        kind = _kind(contents)
         return [kind.values(contents), kind.keys(contents)] if id(container) in self.keyed else [kind.values(contents)]
 
     def checked(self) -> list[Any]:
@@ -270,6 +297,11 @@ class Guards:
             for index, attributes in self.tensor_attributes
             for k, v in attributes.items()
         )
+
+
+def _kind(container: dict[Any, Any]) -> type[dict[Any, Any]]:
+    """The class of a dict whose methods no subclass has overridden."""
+    return OrderedDict if isinstance(container, OrderedDict) else dict  # it has an order of its own
 
 
 def _is_alike(value: Any, old: Any) -> bool:
@@ -364,6 +396,7 @@ def guards_of_refused(capture: Capture, arguments: Guards) -> Guards:
     guards.entries = [
         (container, size, {}) for container, size, _ in guards.entries if not isinstance(container, Items)
     ]
+    guards.ordered = [x for x in guards.ordered if id(x[0]) not in changed]
     # what a function's cache has got, the next call finds there
     guards.others += [x for x in capture.snapshot.changed() if isinstance(x[0], CachedResults)]
     rebound = {(id(scope), name) for scope, name, _ in capture.snapshot.rebound()}
@@ -389,6 +422,8 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     guards = Guards()
     lasting = [(x, cls) for x, cls in capture.snapshot.instances if id(x) in capture.snapshot.persistent]
     guards.instances, guards.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
+    guards.namespaces = [*capture.snapshot.namespaces.values()]
+    guards.plain = [(x, vars(x)) for x, *_ in capture.snapshot.plain.values() if id(x) in capture.snapshot.persistent]
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
     guards.modules = {id(attributes_of(x)): x for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
@@ -420,4 +455,8 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
             free |= {k for k in set_by_call[key] if (key, k) in capture.held or (key, k) in capture.growing}
             items = {k: v for k, v in old.items() if k not in free and k in used.get(key, old)}
             guards.entries.append((entries, len(old), items))
+    for container, *_ in guards.entries:
+        is_data = identity_of(container) in capture.snapshot.objects
+        if not isinstance(container, Items | Slots) and (is_data or capture.snapshot.uses_any):
+            guards.ordered.append(capture.snapshot.containers[identity_of(container)])
     return guards

@@ -13,13 +13,19 @@ from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import Tensor, new_tensor
 from fgrad.mutable.tensor.tensor_type import type_of
 from fgrad.mutable.values.device_of_value import accelerator_of, at
-from fgrad.torch.compiler.entries import Entry
+from fgrad.torch.compiler.entries import Entry, Memory
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.optim.optimizer import Optimizer
 
 MADE = (
     "torch.pure: {path} is made by the first call, and torch.pure does not know how to make it. Ways out: keep the "
     "tensor in an attribute, a variable, a dict or a list that has as many elements after each call; or make it before."
+)
+
+
+SHARED = (
+    "torch.pure: {path} and {other} share memory after the first call, and not before (x.data = y). Way out: give the "
+    "one a copy (x.data = y.clone())."
 )
 
 
@@ -50,22 +56,47 @@ class Begun(Leaf):
         return cls(location, lambda: np.asarray(all(leaf.is_there() for leaf in unknown)), lambda value: None)
 
 
-def leaf_of(x: Any, first: Capture, snapshot: Snapshot, entries: Mapping[int, Entry]) -> Leaf:
-    """The leaf of the state for an input of the second call."""
+def leaf_of(
+    x: Any, first: Capture, snapshot: Snapshot, entries: Mapping[int, Entry], memory: tuple[Memory, Memory]
+) -> Leaf:
+    """The leaf of the state for an input of the second call.
+
+    Arguments:
+      memory: the storages of tensors before the first and before the second call.
+    """
     if isinstance(x, GeneratorInput):
         return Leaf(x.location, x.generator.saved, x.generator.restore)
     if isinstance(x, NumberInput):
         return Leaf(x.location, lambda: np.asarray(x.holder[x.key]), lambda value: _set_number(x.holder, x.key, value))
-    storage = x.storage
-    tensor = next(t for t in snapshot.tensors if t._storage is storage)
+    storage, (before, after) = x.storage, memory
+    tensor = after.tensors_of[storage][0]
+    _check_shared(storage, memory, first.snapshot)
+    if _is_given_another(tensor, storage, before):
+        return _data_leaf(x.location, tensor, storage)
     entry = entries.get(id(tensor))
     is_replaced = entry is not None and (entry.read() is not tensor or storage not in first.storages)
     if entry is not None and is_replaced and isinstance(entry.before, Tensor):  # by each call
         return Leaf(x.location, lambda: entry.read()._value(), lambda value: _overwrite(entry.read(), value))
     if is_state(storage, first):
-        source = next(t for t in first.snapshot.tensors if t._storage is storage)
-        return Leaf(first.storages[storage].location, lambda: storage.array, lambda value: _overwrite(source, value))
+        source, location = before.tensors_of[storage][0], first.storages[storage].location
+        if after.storage_of.get(source, storage) is not storage:
+            source, location = tensor, x.location  # the first that had it is given another
+        return Leaf(location, lambda: storage.array, lambda value: _overwrite(source, value))
     return _created_by_first(x, tensor, entry, first, snapshot)
+
+
+def _check_shared(storage: Storage, memory: tuple[Memory, Memory], first: Snapshot) -> None:
+    """Raise an error if tensors have come to share a storage, which one array of the state is not before."""
+    before, after = memory
+    owners = [x for x in after.tensors_of[storage] if x in before.storage_of]
+    for x in owners[1:]:
+        if before.storage_of[x] is not before.storage_of[owners[0]]:
+            raise RuntimeError(SHARED.format(path=first.tensors[owners[0]].path, other=first.tensors[x].path))
+
+
+def _is_given_another(tensor: Tensor, storage: Storage, before: Memory) -> bool:
+    """Whether the first call has given a storage to a tensor that was there before, and so does each call."""
+    return before.storage_of.get(tensor, storage) is not storage
 
 
 def is_state(storage: Storage, first: Capture) -> bool:
@@ -74,14 +105,18 @@ def is_state(storage: Storage, first: Capture) -> bool:
 
 
 def input_of_first(
-    x: StorageInput, first: Capture, snapshot: Snapshot, entries: Mapping[int, Entry]
+    x: StorageInput, first: Capture, entries: Mapping[int, Entry], memory: tuple[Memory, Memory]
 ) -> StorageInput | None:
     """The input of the first call that corresponds to one of the second."""
     if is_state(x.storage, first):
         return first.storages[x.storage]
-    entry = entries.get(id(next(t for t in snapshot.tensors if t._storage is x.storage)))
-    before = None if entry is None else entry.before
-    return first.storages.get(before._storage) if isinstance(before, Tensor) else None
+    before, after = memory
+    tensor = after.tensors_of[x.storage][0]
+    if _is_given_another(tensor, x.storage, before):
+        return first.storages.get(before.storage_of[tensor])
+    entry = entries.get(id(tensor))
+    old = None if entry is None else entry.before
+    return first.storages.get(old._storage) if isinstance(old, Tensor) else None
 
 
 def _set_number(holder: Any, key: Any, value: np.ndarray) -> None:
@@ -137,6 +172,16 @@ def _gradient_leaf(location: Location, owner: Tensor, gradient: Tensor) -> Leaf:
         return zeros if owner._grad is None else owner._grad._storage.array
 
     return Leaf(location, read, write, lambda: owner._grad is not None)
+
+
+def _data_leaf(location: Location, tensor: Tensor, storage: Storage) -> Leaf:
+    """The data of a tensor to which each call gives another storage, like one that a call has given it."""
+    strides, accelerator = storage.strides, accelerator_of(storage.array)
+
+    def write(value: Any) -> None:
+        tensor.data = new_tensor(at(value, accelerator), type_of(value), strides)
+
+    return Leaf(location, lambda: tensor._storage.array, write)
 
 
 def _state_leaf(location: Location, optimizer: Any, group: Any, param: Tensor, key: str, tensor: Tensor) -> Leaf:

@@ -2,10 +2,10 @@
 
 NOTE [Objects in results]
 A function may return a distribution, a dataclass, or another object that holds tensors.  In memory such an object is
-its class, its ``__dict__``, its slots and, if the class is derived from a dict or a list, its entries.  So a program
-makes another one by setting these; no method of the class is called, since what ``__init__`` does has been recorded.
-An object is made anew only if nobody can tell: it has no memory of a class written in C, no finalizer, and nothing but
-the result holds it or refers to it weakly.
+its class, its ``__dict__``, its slots and, if the class is derived from a dict, a list, a set or ``partial``, what that
+holds.  So a program makes another one by setting these; no method of the class is called, since what ``__init__`` does
+has been recorded.  An object is made anew only if nobody can tell: it has no memory of another class written in C, no
+finalizer, and nothing but the result holds it or refers to it weakly.
 """
 
 import gc
@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from functools import partial
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,7 @@ from fgrad.mutable.capture.scopes import Slots, namespace_of
 from fgrad.mutable.types.type_names import MADE_IN_PYTHON
 
 #: the classes written in C from which a class may be derived; from the first one that applies it has its entries
-_LAYOUTS: tuple[type, ...] = (OrderedDict, dict, list, SimpleNamespace, object)
+_LAYOUTS: tuple[type, ...] = (OrderedDict, dict, list, set, frozenset, partial, SimpleNamespace, object)
 _POINTER = tuple.__itemsize__
 
 
@@ -46,16 +47,22 @@ class Form:
         entries: Any = {}
         if issubclass(self.layout, dict):
             entries = {key: self.layout.__getitem__(x, key) for key in self.layout.__iter__(x)}
-        elif self.layout is list:
-            entries = dict(enumerate(list.__iter__(x)))
+        elif self.layout in (list, set, frozenset):
+            entries = dict(enumerate(self.layout.__iter__(x)))
+        elif self.layout is partial:
+            entries = {"func": x.func, "args": x.args, "keywords": x.keywords}
         names = tuple(attributes), tuple(items), tuple(entries)
         return names, [*attributes.values(), *items.values(), *entries.values()]
 
     def make(self, names: Any, values: Sequence[Any]) -> Any:
         """An object that holds some values under some names."""
-        made = self.layout.__new__(self.cls)
         attributes, items, entries = names
-        of_entries = len(attributes) + len(items)
+        held = values[len(attributes) + len(items) :]
+        if self.layout is partial:
+            function, args, keywords = held
+            made: Any = partial.__new__(self.cls, function, *args, **keywords)
+        else:
+            made = self.layout.__new__(self.cls, *([held] if self.layout is frozenset else []))
         if attributes:
             namespace_of(made).update(zip(attributes, values, strict=False))
         if items:
@@ -63,9 +70,12 @@ class Form:
             assert slots is not None
             slots.update(dict(zip(items, values[len(attributes) :], strict=False)))
         if self.layout is list:
-            list.extend(made, values[of_entries:])
-        for key, value in zip(entries, values[of_entries:], strict=True) if self.layout is not list else ():
-            self.layout.__setitem__(made, key, value)
+            list.extend(made, held)
+        elif self.layout is set:
+            set.update(made, held)
+        elif issubclass(self.layout, dict):
+            for key, value in zip(entries, held, strict=True):
+                self.layout.__setitem__(made, key, value)
         return made
 
 

@@ -29,7 +29,7 @@ from fgrad.mutable.values.evaluation import as_jax, constant
 from fgrad.seam import Tracer
 from fgrad.torch.compiler.branches import Branch, begun_or_not, reordered
 from fgrad.torch.compiler.containers import put_together, take_apart
-from fgrad.torch.compiler.entries import Entry, entries_between
+from fgrad.torch.compiler.entries import Entry, Memory, entries_between
 from fgrad.torch.compiler.leaves import Begun, Leaf, Unknown, input_of_first, leaf_of, tree_of
 from fgrad.torch.compiler.numbered import numbered
 from fgrad.torch.compiler.python_state import check_unchanged, is_same
@@ -98,6 +98,7 @@ def pure(function: Callable[..., Any]) -> Callable[..., tuple["Pure", Any]]:
     """
 
     def of(*args: Any, **kwargs: Any) -> tuple[Pure, Any]:
+        args, kwargs = _in_memory_of_their_own((args, kwargs))
         first, switches = Capture(snapshot_of(function, args, kwargs)), Switches.now()
         try:
             first_values = _values_of(_run_first(first, function, args, kwargs))
@@ -221,6 +222,24 @@ def _run_first(first: Capture, function: Callable[..., Any], args: Any, kwargs: 
         raise
 
 
+def _in_memory_of_their_own(call: Any) -> Any:
+    """Arguments without views and other layouts: the array in the place of ``X[:8]`` is that of its elements."""
+    leaves = list[Any]()
+    structure = take_apart(call, leaves)
+    apart = {id(x): new_tensor(x._value(), x._type) for x in leaves if _is_part(x)}
+    if not apart:
+        return call
+    for x in leaves:
+        if id(x) in apart:
+            apart[id(x)]._requires_grad = x._requires_grad
+    return put_together(structure, iter([apart.get(id(x), x) for x in leaves]))
+
+
+def _is_part(x: Any) -> bool:
+    """Whether a tensor without history has other elements than its memory, or in another order."""
+    return is_tensor(x) and x.__class__ is Tensor and x._node is None and (x._geometry or x._storage.home) is not None
+
+
 def _without_kept(first: Capture, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Arguments for the second call, which are no state: others for those that the first call has kept.
 
@@ -259,7 +278,8 @@ def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Calla
     ends = {location.path: tensor for tensor, location in step.after.tensors.items()}
     entries = entries_between(first.snapshot, step.capture.snapshot)
     after = {x: _final_value(x, ends, step) for x in inputs}
-    before = {x: _in_first_call(x, first, step.capture, entries) for x in inputs}
+    memory = Memory.of(first.snapshot), Memory.of(step.capture.snapshot)
+    before = {x: _in_first_call(x, first, step.capture, entries, memory) for x in inputs}
     used = tape.used([value for _, value in results] + [after[x] for x in inputs if after[x] is not x.input])
 
     def is_kept(x: Any, read: bool) -> bool:
@@ -269,14 +289,14 @@ def _pure_function(step: Step, first: Capture, first_values: list[Any]) -> Calla
         return is_changed and x.location.keys[0] != "grad"
 
     state = [x for x in inputs if is_kept(x, x.input.number in used)]
-    leaves = [leaf_of(x, first, step.capture.snapshot, entries) for x in state]
+    leaves = [leaf_of(x, first, step.capture.snapshot, entries, memory) for x in state]
     unknown = [leaf for leaf in leaves if isinstance(leaf, Unknown)]
     if unknown:
         _check_same_types(first_values, [value for _, value in results])
         values = [*first_values, *[before[x][1] for x in state if before[x][1] is not None]]
         early = first.tape.used([x for x in values if isinstance(x, Tracer)])
         state = [x for x in inputs if x in state or (before[x][0] is not None and before[x][0].number in early)]
-        leaves = [*[leaf_of(x, first, step.capture.snapshot, entries) for x in state], Begun.of(unknown)]
+        leaves = [*[leaf_of(x, first, step.capture.snapshot, entries, memory) for x in state], Begun.of(unknown)]
     tree = tree_of([leaf.location for leaf in leaves])
     order, structure = tree_util.tree_flatten(tree)
     shape = _result(step.result)
@@ -317,10 +337,12 @@ def _check_same_types(first: list[Any], second: list[Any]) -> None:
         raise RuntimeError(STRUCTURES.format(first=", ".join(one) or "nothing", second=", ".join(two) or "nothing"))
 
 
-def _in_first_call(x: Any, first: Capture, second: Capture, entries: Mapping[int, Entry]) -> tuple[Any, Any]:
+def _in_first_call(
+    x: Any, first: Capture, second: Capture, entries: Mapping[int, Entry], memory: tuple[Memory, Memory]
+) -> tuple[Any, Any]:
     """For an input of the second call: the corresponding input of the first, if any, and its final value there."""
     if isinstance(x, StorageInput):
-        entry = input_of_first(x, first, second.snapshot, entries)
+        entry = input_of_first(x, first, entries, memory)
         return None if entry is None else entry.input, x.array
     if isinstance(x, GeneratorInput):
         generator = first.generators.get(x.generator)

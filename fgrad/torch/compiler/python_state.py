@@ -21,6 +21,7 @@ from fgrad.mutable.operation.capture import is_tensor
 from fgrad.mutable.tensor.attributes import fields_of
 from fgrad.mutable.types.number_program import same_number
 from fgrad.torch.compiler.containers import take_apart
+from fgrad.torch.compiler.effects import TRANSIENT
 
 CHANGED = (
     "torch.pure: the function changes {path} from {before!r} to {after!r}, a Python value that would be constant in a "
@@ -63,12 +64,14 @@ def check_unchanged(snapshot: Snapshot, again: bool) -> None:
         if isinstance(container, Elements | Bytes):
             raise RuntimeError(ELEMENTS.format(path=_path(container.owner, snapshot)))
         if isinstance(container, set):
-            raise RuntimeError(CHANGED.format(path=_path(container, snapshot), before=before, after=container))
+            raise RuntimeError(CHANGED.format(path=_path(container, snapshot), before=set(before), after=container))
         entries = Items(container) if isinstance(container, deque) else as_dict(container)
         if entries is None:
             continue
         old, is_tensors = dict(entries_of(before)), id(container) in fields
         for key, value in old.items():
+            if is_tensors and key in TRANSIENT:
+                continue
             _check_same(Holding(entries, key), value, snapshot, again and not is_tensors)
         if not is_tensors:
             for key in [key for key, _ in entries.items() if key not in old]:

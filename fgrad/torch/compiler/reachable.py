@@ -1,7 +1,6 @@
 """What a training step can reach, named as in ``state_dict``s: modules, optimisers, generators."""
 
 from collections.abc import Callable, Sequence
-from types import FunctionType
 from typing import Any
 
 from attrs import frozen
@@ -117,8 +116,7 @@ def snapshot_of(
         snapshot.note_classes(x)
     snapshot.walk([*roots, *[root for root in arguments if not is_tensor(root[1])]])
     snapshot.held_tensors |= {id(x) for _, x in roots if is_tensor(x)}
-    unchanging = [at for at, (_, x) in snapshot.objects.items() if isinstance(x, tuple | FunctionType)]
-    snapshot.persistent = {*snapshot.containers, *[id(x) for x, _ in snapshot.instances], *unchanging}
+    snapshot.persistent = {*snapshot.containers, *snapshot.objects}
     for container in (*held, *map(vars, opened)):
         snapshot.argument_containers.add(id(snapshot.track(container)))
     return snapshot.walk([root for root in arguments if is_tensor(root[1])])

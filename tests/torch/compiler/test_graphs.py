@@ -204,11 +204,12 @@ class Output:
         self.loss = [loss]
 
 
-HIDING = [lambda y: {y}, lambda y: lambda: y]
+HIDING = [lambda y: ValueError(y), lambda y: lambda: y]
 
 
 @pytest.mark.parametrize(
-    "make, hidden", [*[(torch.capture, x) for x in HIDING], *[(torch.pure, x) for x in (Output, *HIDING)]]
+    "make, hidden",
+    [*[(torch.capture, x) for x in HIDING], *[(torch.pure, x) for x in (Output, lambda y: {y}, *HIDING)]],
 )
 def test_a_result_that_hides_tensors_is_refused(make, hidden):
     with pytest.raises(CaptureError, match="result is a .* that holds tensors"):
@@ -264,3 +265,30 @@ def test_where_a_view_stands_is_a_number_of_the_graph(monkeypatch):
     graph = torch.capture(lambda x: x[1:3] + x[2:4])(torch.ones(5))
     assert not copied and len(graph.names) == 1
     assert np.allclose(graph(np.arange(5, dtype="float32")), [3, 5])
+
+
+def backward_of_a_slope():
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    torch.nn.functional.leaky_relu(x, 0.2).sum().backward()
+    return x.grad
+
+
+INTEGERS = torch.arange(4)
+SAVED = {
+    "a slope": backward_of_a_slope,
+    "a remainder": lambda: INTEGERS % 3,
+    "a power": lambda: INTEGERS**2,
+    "a clamp": lambda: INTEGERS.clamp(1, 2),
+    "a maximum": lambda: torch.maximum(INTEGERS, INTEGERS.flip(0)),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_graph_is_saved_and_loaded(name, tmp_path):
+    graph = torch.capture(SAVED[name])()
+    graph.save(tmp_path / "step.fgrad")
+    loaded = fgrad.load(tmp_path / "step.fgrad")
+    assert loaded.names == graph.names
+    values = [INTEGERS.numpy()] * len(graph.names)
+    for one, two in zip(loaded(*values), graph(*values), strict=True):
+        np.testing.assert_array_equal(one, two)

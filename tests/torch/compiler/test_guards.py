@@ -17,7 +17,7 @@ import sys
 import threading
 import types
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 
 import numpy as np
 import pytest
@@ -282,6 +282,52 @@ def the_order_of_an_ordered_dict(compile):
 
 
 @scenario
+def the_order_of_a_dict_whose_numbers_are_inputs(compile):
+    d = {"a": 1.0, "b": 2.0}
+    f = compile(lambda x: functools.reduce(lambda sum, value: 2 * sum + value, d.values(), x))
+    for k in range(4):
+        d["a"] = float(k)
+        f(ones())
+    d["a"] = d.pop("a")
+    return f(ones())
+
+
+@scenario
+def the_order_of_attributes(compile):
+    class Settings:
+        pass
+
+    d = Settings()
+    d.a, d.b = 1.0, 2.0
+    f = compile(lambda x: functools.reduce(lambda sum, value: 2 * sum + value, vars(d).values(), x))
+    thrice(f, ones())
+    d.__dict__["a"] = d.__dict__.pop("a")
+    return f(ones())
+
+
+@scenario
+def the_factory_of_a_default_dict(compile):
+    rate = [2.0]
+    d = defaultdict(lambda: rate[0])
+    f = compile(lambda x: x * d.default_factory())
+    thrice(f, ones())
+    rate[0] = 3.0
+    one = f(ones())
+    d.default_factory = lambda: 5.0
+    return one, f(ones())
+
+
+@scenario
+def equal_elements_of_a_set(compile):
+    d = {1}
+    f = compile(lambda x: (x, [*d]))
+    thrice(f, ones())
+    d.clear()
+    d.add(True)
+    return [type(n).__name__ for n in f(ones())[1]]
+
+
+@scenario
 def a_list_that_is_never_true(compile):
     class Never(list):
         def __bool__(self):
@@ -460,6 +506,79 @@ def a_class_that_loses_an_attribute(compile):
 
     f = compile(step)
     return [f(ones()) for _ in range(4)], "scaled" in vars(Derived)
+
+
+class Scaling:
+    scale = 2
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+@scenario
+def a_class_that_overrides_an_attribute_later(compile):
+    class Derived(Scaling):
+        pass
+
+    d = Derived()
+    f = compile(lambda x: d.scaled(x))
+    thrice(f, ones())
+    Derived.scale = 3
+    one = f(ones())
+    Derived.scaled = lambda self, x: x - self.scale
+    return one, f(ones())
+
+
+@scenario
+def a_class_that_has_an_attribute_later(compile):
+    class Plain:
+        pass
+
+    d = Plain()
+    f = compile(lambda x: x * (2 if hasattr(d, "flag") else 3))
+    thrice(f, ones())
+    Plain.flag = True
+    return f(ones())
+
+
+@scenario
+def a_class_that_gets_other_bases(compile):
+    class Other:
+        def scaled(self, x):
+            return x * 7
+
+    class Derived(Scaling):
+        pass
+
+    d = Derived()
+    f = compile(lambda x: d.scaled(x))
+    thrice(f, ones())
+    Derived.__bases__ = (Other,)
+    return f(ones())
+
+
+@scenario
+def an_object_that_gets_another_dict_of_attributes(compile):
+    d = Scaling()
+    f = compile(lambda x: d.scaled(x))
+    thrice(f, ones())
+    d.__dict__ = {"scale": 3}
+    return f(ones())
+
+
+@scenario
+def a_method_that_is_called_by_its_name(compile):
+    class Derived(Scaling):
+        pass
+
+    d, call, factor = Derived(), operator.methodcaller("scaled", ones()), operator.itemgetter(0)
+    f = compile(lambda x: x * call(d) * factor([2.0]))
+    thrice(f, ones())
+    Scaling.scaled, scaled = (lambda self, x: x * 9), Scaling.scaled
+    try:
+        return f(ones())
+    finally:
+        Scaling.scaled = scaled
 
 
 @scenario

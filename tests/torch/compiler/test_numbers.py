@@ -201,6 +201,31 @@ def test_a_call_that_is_no_program_for_another_reason_leaves_the_number_an_input
     assert not step._compiled.given_up
 
 
+ERRORS = {
+    "a division": (lambda n: 1 / n, 0.0),
+    "a logarithm": (math.log, -1.0),
+    "an exponential": (math.exp, 1e6),
+    "a shift": (lambda n: 1 << int(n), -1.0),
+    "a power": (lambda n: n**-1.0, 0.0),
+    "a part": (lambda n: math.floor(n), math.inf),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_that_is_caught_is_that_of_its_number(name):
+    function, bad = ERRORS[name]
+
+    def step(x, n):
+        try:
+            return x * function(n)
+        except (ArithmeticError, ValueError):
+            return x * 100
+
+    compiled = torch.compile(step)
+    for n in (1.0, 2.0, 3.0, bad, 4.0, bad, 2.0):
+        np.testing.assert_allclose(compiled(DATA, n).numpy(), step(DATA, n).numpy())
+
+
 def test_what_ends_with_a_symbolic_number_is_not_kept():
     compiled, before = torch.compile(written_rows), symbolic_numbers()
     for i in range(4):

@@ -4,6 +4,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
@@ -84,6 +85,9 @@ RESULTS = {
     "list": lambda y: Listed([y, y * 2]),
     "dict": lambda y: Shouting(a=y, b=[y * 2]),
     "namespace": lambda y: SimpleNamespace(y=y, inner=[SimpleNamespace(z=y.sum())]),
+    "set": lambda y: (y, {1, 2, "a"}, [{y}]),
+    "frozen set": lambda y: (frozenset((y,)), frozenset("abc")),
+    "partial": lambda y: [partial(torch.add, y), partial(torch.add, alpha=2, other=y * 2)],
     "no tensors": lambda y: (y, Output(1.0)),
     "normal": lambda y: D.Normal(y, y.exp()),
     "independent": lambda y: D.Independent(D.Normal(y, 1.0), 1),
@@ -100,7 +104,9 @@ def shown(x):
         return x.mul(1e4).round().tolist(), x.requires_grad, x._version, x.grad_fn is None
     if isinstance(x, float):
         return round(x, 4)
-    if isinstance(x, list | tuple):
+    if isinstance(x, partial):
+        x = x.func.__name__, x.args, x.keywords
+    if isinstance(x, list | tuple | set | frozenset):
         inner = [shown(each) for each in x]
     elif isinstance(x, dict):
         inner = [(key, shown(value)) for key, value in x.items()]
@@ -117,7 +123,9 @@ def leaves(x):
         return [x]
     if isinstance(x, type | Enum):
         return []
-    values = [*x.values()] if isinstance(x, dict) else [*x] if isinstance(x, list | tuple) else []
+    if isinstance(x, partial):
+        x = x.args, x.keywords
+    values = [*x.values()] if isinstance(x, dict) else [*x] if isinstance(x, list | tuple | set | frozenset) else []
     values += [getattr(x, name) for name in getattr(type(x), "__slots__", ()) if hasattr(x, name)]
     return [leaf for value in (*values, *getattr(x, "__dict__", {}).values()) for leaf in leaves(value)]
 
@@ -258,6 +266,15 @@ def test_an_object_from_outside_is_returned_itself():
     own = torch.compile(lambda x, given: Frozen((x * 2, given)))
     for given in (Output(torch.ones(1)), Output(torch.ones(1)), Output(torch.zeros(1))):
         assert own(torch.ones(1), given).logits[1] is given
+
+
+def test_a_module_and_an_optimiser_from_outside_are_returned_themselves():
+    linear = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+    compiled = torch.compile(lambda x: (linear(x), linear, {"optimizer": optimizer}), fullgraph=True)
+    for _ in range(3):
+        _, one, two = compiled(torch.ones(1, 2))
+        assert one is linear and two["optimizer"] is optimizer
 
 
 def test_the_graph_of_a_call_has_the_tensors_of_objects():

@@ -165,6 +165,26 @@ def test_an_ensemble_is_trained_at_once():
         assert losses[k] == pytest.approx(loss.item(), rel=1e-5)
 
 
+def test_an_ensemble_whose_models_read_parts_of_their_weights():
+    w = torch.arange(6.0).reshape(3, 2).clone().requires_grad_()
+
+    def step(x):
+        w.grad = None
+        (w[1] * x).square().sum().backward()
+        with torch.no_grad():
+            w[-1] -= w.grad[1]
+        return w.grad
+
+    x = torch.ones(2)
+    function, state = torch.pure(step)(x)
+    together = jax.tree.map(lambda one: jnp.stack([one, 2 * one]), state)
+    after, found = jax.jit(jax.vmap(function, in_axes=(0, None)))(together, x.numpy())
+    for k, scale in enumerate((1, 2)):
+        w.data = (torch.arange(6.0).reshape(3, 2) * scale).clone()
+        close(found[k], step(x), exact=True)
+        close(after["w"][k], w.detach(), exact=True)
+
+
 def test_draws_are_mapped_each_from_its_own_generator():
     x = torch.ones(20)
     torch.manual_seed(0)
@@ -331,6 +351,85 @@ def dampened():
         optimizer.step()
 
     return w, optimizer, step
+
+
+def teacher_and_student():
+    torch.manual_seed(0)
+    teacher, student = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    teacher.weight.data = student.weight.data
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+
+    def step(x):
+        with torch.no_grad():
+            for p, q in zip(teacher.parameters(), student.parameters(), strict=True):
+                p.data = p.data * 0.9 + q.data * 0.1
+        optimizer.zero_grad()
+        loss = (student(x) - teacher(x).detach() - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, teacher, student
+
+
+def test_data_that_each_call_replaces_is_state():
+    step, *wanted = teacher_and_student()
+    pure_step, *found = teacher_and_student()
+    xs = torch.rand(3, 4, 2)
+    function, state = torch.pure(pure_step)(xs[0])
+    assert set(state) == {"teacher", "student", "optimizer"}
+    state, losses = jax.lax.scan(function, state, xs.numpy())
+    close(losses, [step(x).item() for x in xs], exact=False)
+    function.load(state)
+    for one, two in zip(wanted, found, strict=True):
+        torch.testing.assert_close(one.state_dict(), two.state_dict())
+
+
+def test_data_that_is_replaced_and_handed_on_is_state():
+    x, y = torch.ones(2), torch.zeros(2)
+
+    def step(z):
+        x.data, y.data = y.data + z, x.data
+        return torch.stack([x, y])
+
+    z = torch.arange(2.0)
+    function, state = torch.pure(step)(z)
+    found = []
+    for _ in range(3):
+        state, result = function(state, z)
+        found.append(result)
+    close(found, [step(z) for _ in range(3)], exact=False)
+
+
+def test_memory_that_the_first_call_makes_two_tensors_share_is_an_error():
+    x, y = torch.ones(2), torch.zeros(2)
+
+    def step(z):
+        y.data = x.data
+        x.add_(z)
+        return x + y
+
+    with pytest.raises(RuntimeError, match="torch.pure: x and y share memory after the first call, and not before"):
+        torch.pure(step)(torch.ones(2))
+    assert x.tolist() == [1, 1] and y.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "part", [lambda x: x[:3], lambda x: x[:3].t(), lambda x: x[1].expand(3, 3), lambda x: x[::2, 1]]
+)
+def test_an_argument_may_be_a_part_or_have_another_layout(part):
+    x, w = torch.rand(4, 3), torch.rand(3)
+    given = part(x)
+
+    def step(x, factor):
+        w.add_(x.sum() * factor["by"])
+        return (x * w[: x.shape[-1]]).flatten()
+
+    function, state = torch.pure(step)(given, {"by": 2})
+    one, two = function(state, given, {"by": 2}), function(state, given.numpy(), {"by": 2})
+    close(one[1], step(given, {"by": 2}), exact=False)
+    close(two[1], one[1], exact=False)
+    close(two[0]["w"], w, exact=False)
 
 
 def test_a_first_call_that_does_something_else_is_kept_beside_the_others():
