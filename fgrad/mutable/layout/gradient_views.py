@@ -106,6 +106,11 @@ class ViewChain:
         """Whether the result has all elements."""
         return all(op.name in KEEP_ALL for op, _ in self.steps)
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the result differs in its shape alone."""
+        return all(op.name == "reshape" for op, _ in self.steps)
+
     def __call__(self, geometry: Geometry, *numbers: Any) -> Geometry | None:
         return _moved(self.steps, geometry)
 

@@ -309,9 +309,9 @@ class Planned(Plan):
             views = tuple([(0, self.join.pieces[i]) for i in wrt])
             return Pullback(routine, wrt, (), (), views, (None,) * len(wrt), False)
         pullback = super().pulled_back(wrt)
-        if gradients.backward_node is not None and any(pullback.views):
-            # PyTorch's backward is an operation that makes a new tensor
-            pullback = evolve(pullback, views=(None,) * len(wrt), only_views=False)
+        views = gradients.passed_on(pullback.views)
+        if views != pullback.views:
+            pullback = evolve(pullback, views=views, only_views=pullback.only_views and any(views))
         if not (gradients.views or gradients.strides):
             return pullback
         passed, strides = list(pullback.views), list(pullback.strides)

@@ -28,7 +28,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
+from fgrad.mutable.operation.traits import Computing, Gradients, Passing, Sequential, Writing
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
@@ -140,6 +140,7 @@ def operation(
     undefined: Callable[..., bool] | None = None,
     not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
+    passing: Passing = "itself",
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
@@ -156,7 +157,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
-        gradient_saved_first, gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing: see ``Gradients``.
       overlap, overloads, sequence: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -189,6 +190,7 @@ def operation(
                 undefined,
                 not_derived,
                 refuse,
+                passing,
             ),
             Writing(overlap, overloads, sequence),
         )
@@ -208,9 +210,10 @@ def view(
     name: str | None = None,
     method: bool = True,
     function: bool = True,
+    passing: Passing = "alias",
     **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
+    """Enter an operation whose results are views; ``geometry``: see ``ViewOperation``; ``passing``: see ``Gradients``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
@@ -224,6 +227,7 @@ def view(
             tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
             frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in UNDERIVED),
+            gradients=Gradients(passing=passing),
             geometry=geometry,
         )
 

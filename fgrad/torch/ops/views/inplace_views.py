@@ -34,6 +34,7 @@ def _twin(name: str, node: str) -> ViewOperation:
         view_operation.operands,
         view_operation.parameters,
         view_operation.nondiff_operands,
+        gradients=view_operation.gradients,
         geometry=view_operation.geometry,
     )
 
@@ -51,6 +52,7 @@ _AS_STRIDED = ViewOperation(
     AS_STRIDED.operands,
     AS_STRIDED.parameters,
     AS_STRIDED.nondiff_operands,
+    gradients=AS_STRIDED.gradients,
     geometry=viewed_geometry,
 )
 
