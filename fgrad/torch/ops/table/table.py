@@ -213,7 +213,7 @@ def view(
     passing: Passing = "alias",
     **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an operation whose results are views; ``geometry``: see ``ViewOperation``; ``passing``: see ``Gradients``."""
+    """Enter an operation whose results are views; ``geometry``: see ``ViewOperation``; ``passing``: ``Gradients``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
