@@ -98,11 +98,13 @@ class Writing:
         is only one.
       sequence: makes the routine for a kernel that reads an operand in another order than it writes, where they share
         memory.
+      unrecorded: whether in-place calls take no part in autograd: leaves may be written, and histories stay.
     """
 
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     overloads: tuple[str, str] = ("", "")
     sequence: Sequential | None = None
+    unrecorded: bool = False
 
     def overload(self, operands: Sequence[Any]) -> str:
         """PyTorch's name of the in-place overload for these operands."""

@@ -131,6 +131,7 @@ def operation(
     constants: tuple[tuple[str, Any], ...] = (),
     overloads: tuple[str, str] = ("", ""),
     sequence: Sequential | None = None,
+    unrecorded: bool = False,
     in_float32: bool = False,
     many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
@@ -158,7 +159,7 @@ def operation(
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
         gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing: see ``Gradients``.
-      overlap, overloads, sequence: see ``Writing``.
+      overlap, overloads, sequence, unrecorded: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
@@ -192,7 +193,7 @@ def operation(
                 refuse,
                 passing,
             ),
-            Writing(overlap, overloads, sequence),
+            Writing(overlap, overloads, sequence, unrecorded),
         )
         public = _public(called, signature, op, array_function)
         if inplace:
