@@ -283,7 +283,9 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         old = buffer[number]
         if old is None:
             buffer[number] = grad
-        elif not modes.grad and modes.dual_level < 0 and is_exclusive(old):  # the sum may have tangents
+        elif not (modes.grad or modes.level or modes.dual_level >= 0) and is_exclusive(
+            old
+        ):  # the sum may have tangents
             old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))
