@@ -310,6 +310,8 @@ class Planned(Plan):
             return Pullback(routine, wrt, (), (), views, (None,) * len(wrt), False)
         pullback = super().pulled_back(wrt)
         views = gradients.passed_on(pullback.views)
+        if gradients.defined:
+            pullback = evolve(pullback, defined=True)
         if views != pullback.views:
             pullback = evolve(pullback, views=views, only_views=pullback.only_views and any(views))
         if not (gradients.views or gradients.strides):

@@ -61,6 +61,7 @@ class Gradients:
       refuse: raises PyTorch's errors if there is no derivative; takes the saved values by name, the outputs' gradients
         (None for an undefined one), and the parameters.
       passing: what a gradient is whose elements are the incoming one's; a leaf's ``.grad`` may be a view.
+      defined: whether gradients of the backward's own node are zeros, not None, where they depend on undefined ones.
     """
 
     backward_node: str | Callable[..., str] | None = None
@@ -76,6 +77,7 @@ class Gradients:
     not_derived: Mapping[str, str] = field(factory=dict)
     refuse: Callable[..., None] | None = None
     passing: Passing = "itself"
+    defined: bool = False
 
     def passed_on(self, views: tuple[GradientView | None, ...]) -> tuple[GradientView | None, ...]:
         """The gradients that are views of incoming ones, by those that could be."""

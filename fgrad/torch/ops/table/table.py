@@ -142,6 +142,7 @@ def operation(
     not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
     passing: Passing = "itself",
+    defined: bool = False,
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
@@ -158,7 +159,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
-        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing: see ``Gradients``.
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, defined: see ``Gradients``.
       overlap, overloads, sequence, unrecorded: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -192,6 +193,7 @@ def operation(
                 not_derived,
                 refuse,
                 passing,
+                defined,
             ),
             Writing(overlap, overloads, sequence, unrecorded),
         )
