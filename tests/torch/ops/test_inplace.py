@@ -104,3 +104,15 @@ def test_logical_operations_write_what_autograd_forbids(name: str):
         return found, leaf.grad.tolist(), leaf.is_leaf
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_functions_of_elements_that_share_memory(dtype: str):
+    def run(torch: Any) -> Any:
+        one = torch.tensor([1, 2], dtype=getattr(torch, dtype))
+        wide = one.unsqueeze(1).expand(2, 3)
+        ones = torch.ones(2, 3, dtype=one.dtype)
+        wide.apply_(lambda x: x * 1.5 + 1).map_(ones, lambda x, y: x + y).map2_(ones, ones, lambda x, y, z: x + y + z)
+        return one.tolist(), wide.tolist()
+
+    assert run(ours) == run(theirs)
