@@ -1,23 +1,18 @@
 """Properties of an operation besides its function: how it is computed, its gradients, and its in-place calls."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from attrs import field, frozen
 
 from fgrad.mutable.layout.geometry import Geometry, Ints
-from fgrad.mutable.layout.gradient_views import GradientView, ViewChain
+from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
 from fgrad.mutable.values.evaluation import Routine
 from fgrad.seam import Graph
 
-#: what a gradient is whose elements are the incoming one's: "itself" is that tensor, or a new one if its shape is
-#: another (a sum over axes of size 1); "view" that tensor or a view of it; "alias" always a view; "copy" a new tensor
-Passing = Literal["itself", "view", "alias", "copy"]
-#: another tensor on the memory of the incoming gradient
-WHOLE = ViewChain(())
 #: the routine for operands in the written memory, from the graph and their geometries (None for one that is elsewhere)
 Sequential = Callable[[Graph, tuple[Geometry | None, ...]], Routine]
 
@@ -78,16 +73,6 @@ class Gradients:
     refuse: Callable[..., None] | None = None
     passing: Passing = "itself"
     defined: bool = False
-
-    def passed_on(self, views: tuple[GradientView | None, ...]) -> tuple[GradientView | None, ...]:
-        """The gradients that are views of incoming ones, by those that could be."""
-        if self.backward_node is not None or self.passing == "copy":
-            return (None,) * len(views)  # PyTorch's backward makes new tensors
-        if self.passing == "alias":
-            return tuple([p and (p[0], p[1] or WHOLE) for p in views])
-        if self.passing == "itself":
-            return tuple([None if p and isinstance(p[1], ViewChain) and p[1].reshapes else p for p in views])
-        return views
 
 
 @frozen(eq=False)

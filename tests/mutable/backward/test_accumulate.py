@@ -201,7 +201,8 @@ def test_grads_that_share_memory_in_a_loop():
         x, y, w = (torch.ones(n, requires_grad=True) for n in (2, 3, 6))
         found = []
         for _ in range(12):
-            x.grad = y.grad = w.grad = None
+            for leaf in (x, y, w):
+                leaf.grad = None
             (torch.cat([x, y]) * 2).sum().backward()
             (w.view(2, 3) * 2).sum().backward()
             x.grad.add_(1)

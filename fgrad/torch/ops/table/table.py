@@ -26,9 +26,10 @@ from attrs import frozen
 from fgrad.deferred import Table
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.wrap import binds
+from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.traits import Computing, Gradients, Passing, Sequential, Writing
+from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
