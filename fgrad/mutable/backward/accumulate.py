@@ -3,11 +3,12 @@
 A ``.grad`` has the layout that PyTorch gives it.
 """
 
+import math
 import sys
 from collections.abc import Sequence
 
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Ints, contiguous_strides, is_dense
+from fgrad.mutable.layout.geometry import Geometry, Ints, contiguous_strides, is_dense
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import zeros
 from fgrad.mutable.operation.overlap import check_repeated
@@ -107,24 +108,33 @@ def recorded_copy(grad: Tensor, leaf: Tensor) -> Tensor:
 
 
 def moved_or_copied(grad: Tensor, leaf: Tensor) -> Tensor:
-    """A ``.grad``: the incoming tensor itself if nothing else refers to it, else a copy.
+    """A ``.grad``: the incoming tensor if nothing else refers to it, though its memory may be another's; else a copy.
 
     Arrays are immutable, so the copy is just a new storage.  Where PyTorch copies, which it does into an empty tensor
-    if the leaf has no gaps, that counts as a write.
+    if the leaf has no gaps, that counts as a write.  A view that has its memory for itself becomes a tensor without a
+    geometry, so that the next backward may run as one program.
 
     Source: PyTorch: torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad; utils/grad_layout_contract.h
     """
     strides, geometry = layout(leaf, grad._type.shape), grad._geometry_of()
-    fits = all(n == 1 or s == t for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True))
+    # an axis of size 1 with stride 0 is an expanded one
+    fits = all(s == t or (n == 1 and s) for n, s, t in zip(geometry.sizes, geometry.strides, strides, strict=True))
     # references: the engine's buffer, the caller's parameter, the parameter, the argument below
-    lone = fits and sys.getrefcount(grad) <= REFERENCES
-    if lone and grad._geometry is None and sys.getrefcount(grad._storage) <= 2:
+    alone = fits and sys.getrefcount(grad) <= REFERENCES
+    if alone and (grad._geometry is None or shares(grad, geometry)):
         return alias(grad)
     copy = new_tensor(grad._waiting(), grad._type, strides)
     g = leaf._geometry_of()
-    if not lone and is_dense(g.sizes, g.strides):
+    if not alone and is_dense(g.sizes, g.strides):
         copy._counter.value = 1
     return copy
+
+
+def shares(grad: Tensor, geometry: Geometry) -> bool:
+    """Whether a view is of a part of its memory, or others refer to that."""
+    storage = grad._storage
+    is_whole = storage.dtype is geometry.dtype and storage.count == math.prod(geometry.sizes)
+    return not is_whole or sys.getrefcount(storage) > 3
 
 
 def validated(node: Node, input_grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

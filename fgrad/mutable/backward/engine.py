@@ -283,7 +283,8 @@ def receive(task: GraphTask, node: Node, number: int, grad: Tensor | None) -> No
         old = buffer[number]
         if old is None:
             buffer[number] = grad
-        elif not modes.grad and modes.dual_level < 0 and is_exclusive(old):  # the sum may have tangents
+        # the sum may have tangents, and inside of vmap or grad PyTorch's is a new tensor
+        elif not (modes.grad or modes.transforms or modes.dual_level >= 0) and is_exclusive(old):
             old._overwrite(apply(ADD, (old, grad))._waiting(), "add_", None)
         else:
             buffer[number] = apply(ADD, (old, grad))

@@ -359,10 +359,11 @@ class Recording:
                 g = self.builder.splice(_zeros(type.shape, type.dtype.numpy), [])[0]
             self.check(g, type)
             cotangents.append(g)
-        gradients = iter(self.builder.splice(step.pullback.routine.graph, [*saved, *cotangents]))
-        for edge in step.edges:
-            if edge is not None:
-                self.receive(edge, next(gradients))
+        gradients = self.builder.splice(step.pullback.routine.graph, [*saved, *cotangents])
+        edges = [edge for edge in step.edges if edge is not None]
+        for edge, gradient, undefined in zip(edges, gradients, step.pullback.undefined(received), strict=False):
+            if not undefined:
+                self.receive(edge, gradient)
 
     def read(self, how: Reading | None, value: int) -> int:
         """A saved value, as read from the array of its storage."""

@@ -151,7 +151,8 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
         fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:
         strides = _of_fused if node.broadcasts_saved else None
-        return apply(graph_operation(graph, f"{plan.operation.name}_backward", fused, strides), tensors)
+        gradients = DEFINED if plan.operation.gradients.defined else GRADIENTS
+        return apply(graph_operation(graph, f"{plan.operation.name}_backward", fused, strides, gradients), tensors)
     first = len(tensors) - len(plan.inexact)
     played = play(graph, tensors, range(first, len(tensors)), pullback.strides)
     return [_of_nothing(result, tensors) for result in played]
@@ -170,6 +171,8 @@ def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return elementwise([*operands[-1:], *operands[:-1]], shape)
 
 
+#: of a backward's own node whose gradients are all defined
+DEFINED = Gradients(defined=True)
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
 
 

@@ -8,7 +8,7 @@ needs no program: what uses it reads it so.  Pieces are computed by one program 
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, frozen
 
@@ -106,6 +106,11 @@ class ViewChain:
         """Whether the result has all elements."""
         return all(op.name in KEEP_ALL for op, _ in self.steps)
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the result differs in its shape alone."""
+        return all(op.name == "reshape" for op, _ in self.steps)
+
     def __call__(self, geometry: Geometry, *numbers: Any) -> Geometry | None:
         return _moved(self.steps, geometry)
 
@@ -125,6 +130,13 @@ View = Callable[..., Geometry | None]
 GradientView = tuple[int, View | None]
 
 
+#: what a gradient is whose elements are the incoming one's: "itself" is that tensor, or a new one if its shape is
+#: another (a sum over axes of size 1); "view" that tensor or a view of it; "alias" always a view; "copy" a new tensor
+Passing = Literal["itself", "view", "alias", "copy"]
+#: another tensor on the memory of the incoming gradient
+WHOLE = ViewChain(())
+
+
 def gradient_views(graph: Graph, before: int) -> tuple[tuple[int, ViewChain | None] | None, ...]:
     """For each output of a pull-back the incoming gradient (an input from ``before`` on) it is a view of, if any."""
     producers = {number: (node, k) for node, outs in graph.numbered() for k, number in enumerate(outs)}
@@ -138,3 +150,14 @@ def gradient_views(graph: Graph, before: int) -> tuple[tuple[int, ViewChain | No
         is_gradient = before <= at < len(graph.in_types)
         outputs.append((at - before, ViewChain(tuple(reversed(steps))) if steps else None) if is_gradient else None)
     return tuple(outputs)
+
+
+def passed_on(passing: Passing, views: tuple[GradientView | None, ...]) -> tuple[GradientView | None, ...]:
+    """The gradients that are views of incoming ones, by those that could be."""
+    if passing == "copy":
+        return (None,) * len(views)
+    if passing == "alias":
+        return tuple([p and (p[0], p[1] or WHOLE) for p in views])
+    if passing == "itself":
+        return tuple([None if p and isinstance(p[1], ViewChain) and p[1].reshapes else p for p in views])
+    return views

@@ -138,7 +138,13 @@ def _part(
 
 _PARAMETERS = ("base", "view", "through")
 AS_STRIDED = Operation(
-    "as_strided", _as_strided, "AsStridedBackward0", ("self", "storage_offset"), _PARAMETERS, frozenset((1,))
+    "as_strided",
+    _as_strided,
+    "AsStridedBackward0",
+    ("self", "storage_offset"),
+    _PARAMETERS,
+    frozenset((1,)),
+    gradients=Gradients(passing="copy"),
 )
 AS_STRIDED_COPY = Operation(
     "as_strided_copy",

@@ -6,7 +6,7 @@ from typing import Any
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.operation.operation import Operation
-from fgrad.mutable.operation.traits import Computing
+from fgrad.mutable.operation.traits import GRADIENTS, Computing, Gradients
 from fgrad.seam import Graph, Op, evaluate
 
 #: PyTorch's node name for the function that corresponds to a primitive, where the names differ
@@ -52,7 +52,13 @@ def _read(graph: Graph) -> set[int]:
 
 
 @lru_cache(1 << 12)
-def graph_operation(graph: Graph, name: str, node: str, strides: Callable[..., Ints | None] | None = None) -> Operation:
+def graph_operation(
+    graph: Graph,
+    name: str,
+    node: str,
+    strides: Callable[..., Ints | None] | None = None,
+    gradients: Gradients = GRADIENTS,
+) -> Operation:
     """A graph as one operation, with ``strides`` as in ``Computing``.
 
     Its gradient with respect to inputs that the graph does not read is zeros, as in PyTorch's formulas for operands
@@ -65,6 +71,7 @@ def graph_operation(graph: Graph, name: str, node: str, strides: Callable[..., I
         ("self", "*tensors"),
         outputs=_results(graph),
         computing=Computing(strides=strides),
+        gradients=gradients,
     )
 
 

@@ -23,6 +23,7 @@ from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Ints
+from fgrad.mutable.layout.gradient_views import passed_on
 from fgrad.mutable.operation.generations import generations
 from fgrad.mutable.operation.gradient_layouts import ColumnMajorGradients
 from fgrad.mutable.operation.joins import FEW, Join, LazyRoutine
@@ -309,9 +310,12 @@ class Planned(Plan):
             views = tuple([(0, self.join.pieces[i]) for i in wrt])
             return Pullback(routine, wrt, (), (), views, (None,) * len(wrt), False)
         pullback = super().pulled_back(wrt)
-        if gradients.backward_node is not None and any(pullback.views):
-            # PyTorch's backward is an operation that makes a new tensor
-            pullback = evolve(pullback, views=(None,) * len(wrt), only_views=False)
+        # PyTorch's backward that has a node of its own makes new tensors
+        views = passed_on("copy" if gradients.backward_node else gradients.passing, pullback.views)
+        if gradients.defined:
+            pullback = evolve(pullback, defined=True)
+        if views != pullback.views:
+            pullback = evolve(pullback, views=views, only_views=pullback.only_views and any(views))
         if not (gradients.views or gradients.strides):
             return pullback
         passed, strides = list(pullback.views), list(pullback.strides)

@@ -109,6 +109,9 @@ class OperationNode(Node):
             gradients = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
         else:
             gradients = self._computed(pullback, cotangents, grads)
+        if missing:
+            undefined = pullback.undefined([grads[k] for k in plan.inexact])
+            gradients = [None if x else g for g, x in zip(gradients, undefined, strict=True)]
         return gradients if len(gradients) == len(self.next_edges) else self._spread(gradients)
 
     def _read(self, grads: Sequence[Tensor | None], how: Callable[[SavedTensor, Node], Any]) -> list[Any]:
@@ -168,7 +171,7 @@ class OperationNode(Node):
             for i, strides, more in zip(pullback.wrt, pullback.strides, factors, strict=True)
         ]
 
-    def _spread(self, gradients: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    def _spread(self, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradients at the positions of their edges."""
         it = iter(gradients)
         return [None if edge is None else next(it) for edge in self.next_edges]
@@ -250,7 +253,7 @@ class RefusedNode(OperationNode):
                 raise NotImplementedError(f"the derivative for '{called}' is not implemented.")
         return super().apply(grads)
 
-    def _spread(self, gradients: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    def _spread(self, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         by_operand = dict(zip(self.pullback.wrt, gradients, strict=True))
         return [by_operand.get(index) for _, index in self.plan.edges]
 

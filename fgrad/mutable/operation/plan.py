@@ -10,6 +10,7 @@ quotient), the entry has no names of outputs.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from attrs import frozen
@@ -55,6 +56,25 @@ class Pullback:
     strides: tuple[Ints | None, ...]
     #: whether every gradient is an incoming one, or a view of a whole one: then no program has to run
     only_views: bool
+    #: whether gradients are zeros, not None, where they depend on undefined ones alone
+    defined: bool = False
+
+    @cached_property
+    def _sources(self) -> tuple[frozenset[int], ...]:
+        """For each gradient, the inputs of the graph that it depends on."""
+        graph = self.routine.graph
+        sources = [frozenset({i}) for i in range(len(graph.in_types))] + [frozenset[int]()] * len(graph.consts)
+        for node in graph.nodes:
+            sources += [frozenset[int]().union(*[sources[i] for i in node.inputs])] * len(node.op.out_types)
+        return tuple([sources[i] for i in graph.outputs])
+
+    def undefined(self, received: Sequence[Any]) -> list[bool]:
+        """Whether each gradient depends on incoming ones alone that are None: PyTorch has none then, not zeros."""
+        if self.defined:
+            return [False] * len(self.wrt)
+        first = len(self.routine.graph.in_types) - len(received)
+        missing = {first + i for i, gradient in enumerate(received) if gradient is None}
+        return [any(i >= first for i in read) and {i for i in read if i >= first} <= missing for read in self._sources]
 
 
 #: the pull-back of an operation through which no gradient flows

@@ -6,6 +6,7 @@ from typing import Any
 from attrs import field, frozen
 
 from fgrad.mutable.layout.geometry import Geometry, Ints
+from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.tensor.tensor import Tensor
 from fgrad.mutable.types.dtypes import dtype as Dtype
@@ -54,6 +55,8 @@ class Gradients:
       not_derived: by name, the operands without a derivative in PyTorch, and what its error calls that derivative.
       refuse: raises PyTorch's errors if there is no derivative; takes the saved values by name, the outputs' gradients
         (None for an undefined one), and the parameters.
+      passing: what a gradient is whose elements are the incoming one's; a leaf's ``.grad`` may be a view.
+      defined: whether gradients of the backward's own node are zeros, not None, where they depend on undefined ones.
     """
 
     backward_node: str | Callable[..., str] | None = None
@@ -68,6 +71,8 @@ class Gradients:
     undefined: Callable[..., bool] | None = None
     not_derived: Mapping[str, str] = field(factory=dict)
     refuse: Callable[..., None] | None = None
+    passing: Passing = "itself"
+    defined: bool = False
 
 
 @frozen(eq=False)
@@ -80,11 +85,13 @@ class Writing:
         is only one.
       sequence: makes the routine for a kernel that reads an operand in another order than it writes, where they share
         memory.
+      unrecorded: whether in-place calls take no part in autograd: leaves may be written, and histories stay.
     """
 
     overlap: Callable[[Tensor, Sequence[Any]], None] | None = None
     overloads: tuple[str, str] = ("", "")
     sequence: Sequential | None = None
+    unrecorded: bool = False
 
     def overload(self, operands: Sequence[Any]) -> str:
         """PyTorch's name of the in-place overload for these operands."""

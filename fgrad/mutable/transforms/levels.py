@@ -42,7 +42,8 @@ class Argument:
       given: the tensor that ``vmap`` was called with.
       axis: its mapped axis.
       batch: the tensor with that axis first.
-      examples: what the function sees; with the node, value and version that the batch knows of.
+      examples: what the function sees, with the version counter of the batch, and the node, value and version that the
+        batch knows of.
     """
 
     given: Tensor
@@ -60,8 +61,8 @@ class Argument:
 
     @property
     def unchanged(self) -> bool:
-        """Whether nothing was written to the examples; the writes of running statistics are not counted."""
-        return self.examples._counter.value == self.version and self.examples._value() is self.value
+        """Whether nothing was written to the examples; a version counts writes to the batch, too."""
+        return self.examples._node is self.node and self.examples._value() is self.value
 
 
 @frozen(eq=False)
@@ -111,9 +112,10 @@ class MapLevel:
                 # what was written without a record, in no_grad or to a detached tensor, is written so here
                 with nullcontext() if examples._node is not argument.node else no_grad():
                     batch.copy_(cross_out(examples, self))
-                for counter in counters_of(batch, modes.dual_level + 1):
-                    # each write counts, and the copy has been one
-                    counter.value += examples._counter.value - argument.version - 1
+                counter, *others = counters_of(batch, modes.dual_level + 1)
+                counter.value -= 1  # each write has been counted, and the copy is none
+                for other in others:
+                    other.value += counter.value - argument.version - 1
         while self.duals:
             outside, inside, node = self.duals.pop(0)
             if inside._node is not node:  # the memory is the same, and the write has been counted

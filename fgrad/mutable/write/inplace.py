@@ -199,6 +199,7 @@ def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[Opera
                 shared = True
         else:
             types.append(None if x is None else x.__class__)
+    recorded = recorded and not operation.writing.unrecorded
     if recorded:
         check_inplace(tensor, recorded)
         find_nodes(operands)

@@ -130,6 +130,8 @@ def _batch(x: Any, level: MapLevel) -> tuple[Any, int | None]:
 def _write_examples(x: Tensor, batch: Tensor, dim: int, level: MapLevel) -> None:
     """Write to an argument what the function's rule has written to its batch, with the history of it."""
     x.copy_(cross_in(ops.movedim(batch, dim, 0), level))
+    if x._counter is batch._counter:
+        x._counter.value -= 1  # the rule's write has been counted
     argument = level.argument_of(x)
     # with a level inside, the function's own node is yet to be recorded, and to be written back after the level
     if argument is not None and batch is argument.given and modes.transforms[-1] is level:

@@ -174,6 +174,9 @@ def register_multi_grad_hook(
     """Call ``fn`` once in a backward: with all gradients of the tensors once they are complete, or with the first.
 
     Tensors that get no gradient in that backward are None.
+
+    Raises:
+      AssertionError: all gradients are asked for, and a tensor does not require grad.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -202,7 +205,10 @@ class _All:
 
     def __init__(self, fn: Callable[[Sequence[Tensor | None]], Any], tensors: Sequence[Tensor]):
         self.fn = fn
-        self.nodes: list[Any] = [get_gradient_edge(t).node for t in tensors]
+        edges = [gradient_edge(t) for t in tensors]
+        if None in edges:
+            raise AssertionError("Expected gradient function to be set")
+        self.nodes: list[Any] = [edge[0] for edge in edges if edge is not None]
 
     def hook(self, i: int) -> Callable[[Tensor], None]:
         def inner(grad: Tensor) -> None:

@@ -202,6 +202,7 @@ def _add_batch_dim(batched: Tensor, in_dim: int, vmap_level: MapLevel) -> Tensor
     """A batch as a tensor of single examples."""
     batch = batched if in_dim == 0 else ops.movedim(batched, in_dim, 0)
     examples = cross_in(batch, vmap_level)
+    examples._counter = batch._counter
     vmap_level.arguments.append(Argument(batched, in_dim, batch, examples))
     return examples
 
@@ -221,6 +222,7 @@ def _remove_batch_dim(batched: Tensor, vmap_level: MapLevel, batch_size: int, ou
         batch = _view_of_argument(batched, vmap_level)
     if batch is None:
         batch = cross_out(batched, vmap_level)
+        batch._counter = batched._counter
     return batch if out_dim == 0 else ops.movedim(batch, 0, out_dim)
 
 

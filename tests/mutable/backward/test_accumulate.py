@@ -1,5 +1,6 @@
 """Gradients that are made to fit what they go to, and what happens to one at a leaf."""
 
+import sys
 import threading
 from typing import Any
 
@@ -147,3 +148,72 @@ def test_a_leaf_that_got_another_shape_after_its_node_was_made(create_graph: boo
     leaf.data = torch.ones(1)
     leaf.sum().backward(create_graph=create_graph)
     assert before.requires_grad and leaf.grad.tolist() == 1 and leaf.grad.shape == ()
+
+
+#: from a leaf of 2x3 to a result, and the axes that the result's gradient is permuted by
+PASSING_ON = {
+    "view": lambda torch, x: x.view(6),
+    "identical view": lambda torch, x: x.view_as(x),
+    "views of views": lambda torch, x: x.view(6).view(3, 2).view(2, 3),
+    "permuted to and fro": lambda torch, x: x.t().t(),
+    "permuted by nothing": lambda torch, x: x.permute(0, 1),
+    "new axis": lambda torch, x: x.unsqueeze(0),
+    "nothing to squeeze": lambda torch, x: x.squeeze(),
+    "whole slice": lambda torch, x: x[:],
+    "one chunk": lambda torch, x: x.chunk(1)[0],
+    "itself": lambda torch, x: x + 0,
+    "expanded to its own shape": lambda torch, x: x.expand(2, 3),
+    "expanded by an axis": lambda torch, x: x.expand(1, 2, 3),
+    "broadcast by an axis": lambda torch, x: x + torch.ones(1, 2, 3),
+    "cat of one": lambda torch, x: torch.cat([x]),
+    "cat": lambda torch, x: torch.cat([torch.zeros(2, 3), x]),
+    "stack": lambda torch, x: torch.stack([x, 2 * x]),
+    "sum of one": lambda torch, x: x.unsqueeze(0).sum(0),
+    "mean of one": lambda torch, x: x.unsqueeze(0).mean(0),
+}
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="whether others refer to a gradient is not known there")
+@pytest.mark.parametrize("name", PASSING_ON)
+def test_a_grad_that_shares_memory_with_a_gradient(name: str):
+    """What is written to the gradient that backward was given is in ``.grad`` where PyTorch takes a view of it."""
+    theirs = pytest.importorskip("torch")
+
+    def run(torch: Any) -> Any:
+        x = torch.ones(2, 3, requires_grad=True)
+        result = PASSING_ON[name](torch, x)
+        gradient = torch.ones(result.shape)
+        result.backward(gradient)
+        version = x.grad._version
+        gradient.mul_(5)
+        x.grad[0, 0] = 7
+        return x.grad.tolist(), gradient.tolist(), version, x.grad._version, x.grad.storage_offset()
+
+    assert run(torch) == run(theirs)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="whether others refer to a gradient is not known there")
+def test_grads_that_share_memory_in_a_loop():
+    """The gradients of what is joined are parts of one tensor, at each step; that of a view has its own memory."""
+    theirs = pytest.importorskip("torch")
+
+    def run(torch: Any) -> Any:
+        x, y, w = (torch.ones(n, requires_grad=True) for n in (2, 3, 6))
+        found = []
+        for _ in range(12):
+            for leaf in (x, y, w):
+                leaf.grad = None
+            (torch.cat([x, y]) * 2).sum().backward()
+            (w.view(2, 3) * 2).sum().backward()
+            x.grad.add_(1)
+            found += [y.grad.storage_offset(), y.grad.untyped_storage().nbytes(), y.grad._version, w.grad._version]
+            found += [x.grad.tolist(), y.grad.tolist()]
+        return found
+
+    assert run(torch) == run(theirs)
+
+
+def test_a_grad_with_its_memory_for_itself_is_no_view():
+    leaf = torch.ones(2, 3, requires_grad=True)
+    (torch.ones(4, 3) @ leaf.t()).sum().backward()
+    assert leaf.grad._geometry is None

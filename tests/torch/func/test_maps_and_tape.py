@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fgrad.torch as ours
 from tests.torch.both import Case, agree
 from tests.torch.mirror import first_part
 
@@ -177,3 +178,50 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_results(case: Case) -> None:
     agree(case, torch)
+
+
+#: what is mapped over the rows of a batch, beside a weight, and what writes to the batch or the result afterwards
+WRITTEN_AFTERWARDS = {
+    "the batch": (lambda x, w: x * w, lambda x, y: x.add_(1)),
+    "a row of it": (lambda x, w: x * w, lambda x, y: x[0].zero_()),
+    "of a view": (lambda x, w: x.view(-1) * w, lambda x, y: x.add_(1)),
+    "of a copy": (lambda x, w: x.clone() * w, lambda x, y: x.add_(1)),
+    "the result": (lambda x, w: (x * w).exp(), lambda x, y: y.add_(1)),
+    "a row of the result": (lambda x, w: (x * w).exp(), lambda x, y: y[0].zero_()),
+    "another result": (lambda x, w: (x * w).exp() * 2, lambda x, y: y.add_(1)),
+    "the batch inside": (lambda x, w: x.add_(1) * w, lambda x, y: None),
+    "the result inside": (lambda x, w: (x * w).add_(1), lambda x, y: None),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_AFTERWARDS)
+def test_what_was_saved_in_a_map_and_written_afterwards(name: str):
+    """The examples have the version counter of the batch, and the result that of its examples."""
+
+    def run(torch: Any) -> Any:
+        function, write = WRITTEN_AFTERWARDS[name]
+        x, w = torch.arange(6.0).reshape(2, 3), torch.ones(3, requires_grad=True)
+        y = torch.func.vmap(lambda row: function(row, w))(x)
+        write(x, y)
+        versions = x._version, y._version
+        try:
+            y.sum().backward()
+        except RuntimeError as error:
+            return versions, "modified by an inplace operation" in str(error)
+        return versions, w.grad.numpy().round(2).tolist()
+
+    assert run(ours) == run(torch)
+
+
+def test_versions_of_gradients_in_a_map():
+    def run(torch: Any) -> list[int]:
+        rows, x = torch.ones(2, 3), torch.ones(3)
+        gradient = torch.func.grad(lambda x: (x * x).sum())
+        results = (
+            torch.func.vmap(gradient)(rows),
+            torch.func.jacrev(lambda x: x * x)(x),
+            torch.func.hessian(gradient)(x),
+        )
+        return [each._version for each in results]
+
+    assert run(ours) == run(torch)

@@ -85,3 +85,34 @@ def test_twins(sample: Sample):
             assert left is None or not np.nan_to_num(left.numpy(force=True)).any()
         else:
             assert_close(a, b, sample.tolerance * 10, f"gradient {k}")
+
+
+@pytest.mark.parametrize("name", ["logical_and_", "logical_or_", "logical_xor_", "logical_not_"])
+def test_logical_operations_write_what_autograd_forbids(name: str):
+    """They take no part in autograd: leaves, views made without recording and several views may be written."""
+
+    def run(torch: Any) -> Any:
+        leaf = torch.tensor([[1.0, 0.0], [2.0, 3.0]], requires_grad=True)
+        with torch.no_grad():
+            unrecorded = leaf[0]
+        product = leaf * 2
+        found = []
+        for x in (leaf, leaf[1], unrecorded, product, product.unbind(0)[0]):
+            getattr(x, name)(*[torch.ones(2)] * (name != "logical_not_"))
+            found += [x.tolist(), x._version, x._is_view()]
+        product.sum().backward()
+        return found, leaf.grad.tolist(), leaf.is_leaf
+
+    assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_functions_of_elements_that_share_memory(dtype: str):
+    def run(torch: Any) -> Any:
+        one = torch.tensor([1, 2], dtype=getattr(torch, dtype))
+        wide = one.unsqueeze(1).expand(2, 3)
+        ones = torch.ones(2, 3, dtype=one.dtype)
+        wide.apply_(lambda x: x * 1.5 + 1).map_(ones, lambda x, y: x + y).map2_(ones, ones, lambda x, y, z: x + y + z)
+        return one.tolist(), wide.tolist()
+
+    assert run(ours) == run(theirs)

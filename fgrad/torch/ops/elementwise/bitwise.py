@@ -24,7 +24,7 @@ def _truth(x: Any) -> Any:
     return x if kind(x) == "b" else x != 0
 
 
-@operation(strides=elementwise, inplace=True, auxiliary=("result",))
+@operation(strides=elementwise, inplace=True, auxiliary=("result",), unrecorded=True)
 def logical_and(input: Array, other: Array) -> Any:
     """Whether both elements are true (not zero).
 
@@ -34,7 +34,7 @@ def logical_and(input: Array, other: Array) -> Any:
     return _truth(x) & _truth(y)
 
 
-@operation(strides=elementwise, inplace=True, auxiliary=("result",))
+@operation(strides=elementwise, inplace=True, auxiliary=("result",), unrecorded=True)
 def logical_or(input: Array, other: Array) -> Any:
     """Whether an element is true (not zero).
 
@@ -44,7 +44,7 @@ def logical_or(input: Array, other: Array) -> Any:
     return _truth(x) | _truth(y)
 
 
-@operation(strides=elementwise, inplace=True, auxiliary=("result",))
+@operation(strides=elementwise, inplace=True, auxiliary=("result",), unrecorded=True)
 def logical_xor(input: Array, other: Array) -> Any:
     """Whether exactly one element is true (not zero).
 
@@ -54,7 +54,7 @@ def logical_xor(input: Array, other: Array) -> Any:
     return _truth(x) ^ _truth(y)
 
 
-@operation(strides=elementwise, inplace=True, auxiliary=("result",))
+@operation(strides=elementwise, inplace=True, auxiliary=("result",), unrecorded=True)
 def logical_not(input: Array) -> Any:
     """Whether elements are zero.
 

@@ -73,12 +73,12 @@ def _sum_or_reshape(input: Any, axes: Ints, keepdim: bool) -> Any:
 # -- sums ------------------------------------------------------------------------------------------------------------
 
 
-@overload("sum", "SumBackward0")
+@overload("sum", "SumBackward0", passing="alias")
 def _sum_all(input: Array, *, dtype: Any = None) -> Any:
     return total(_summable(input, dtype), tuple(range(input.ndim)))
 
 
-@overload("sum", "SumBackward1")
+@overload("sum", "SumBackward1", passing="alias")
 def _sum_dim(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim == () and not keepdim:
         return total(_summable(input, dtype), tuple(range(input.ndim)))

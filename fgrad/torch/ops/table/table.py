@@ -26,6 +26,7 @@ from attrs import frozen
 from fgrad.deferred import Table
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.wrap import binds
+from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
@@ -131,6 +132,7 @@ def operation(
     constants: tuple[tuple[str, Any], ...] = (),
     overloads: tuple[str, str] = ("", ""),
     sequence: Sequential | None = None,
+    unrecorded: bool = False,
     in_float32: bool = False,
     many: Callable[..., Join | None] | None = None,
     gradient_views: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
@@ -140,6 +142,8 @@ def operation(
     undefined: Callable[..., bool] | None = None,
     not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
+    passing: Passing = "itself",
+    defined: bool = False,
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
@@ -156,8 +160,8 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
-        gradient_saved_first, gradient_columns, undefined, not_derived, refuse: see ``Gradients``.
-      overlap, overloads, sequence: see ``Writing``.
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, defined: see ``Gradients``.
+      overlap, overloads, sequence, unrecorded: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
         function of ``torch``.
@@ -189,8 +193,10 @@ def operation(
                 undefined,
                 not_derived,
                 refuse,
+                passing,
+                defined,
             ),
-            Writing(overlap, overloads, sequence),
+            Writing(overlap, overloads, sequence, unrecorded),
         )
         public = _public(called, signature, op, array_function)
         if inplace:
@@ -208,9 +214,10 @@ def view(
     name: str | None = None,
     method: bool = True,
     function: bool = True,
+    passing: Passing = "alias",
     **options: Unpack[RowOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter an operation whose results are views; ``geometry`` as in ``ViewOperation``."""
+    """Enter an operation whose results are views; ``geometry``: see ``ViewOperation``; ``passing``: ``Gradients``."""
 
     def enter(array_function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or array_function.__name__
@@ -224,6 +231,7 @@ def view(
             tuple(["self" if n == "input" else n for i in signature.operands for n in (signature.names[i],)]),
             tuple([signature.names[i] for i in signature.statics]),
             frozenset(k for k, i in enumerate(signature.operands) if signature.kinds[i] in UNDERIVED),
+            gradients=Gradients(passing=passing),
             geometry=geometry,
         )
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
-from fgrad.mutable.layout.geometry import Geometry
+from fgrad.mutable.layout.geometry import Geometry, element_positions, overlaps
 from fgrad.mutable.operation.as_strided import AS_STRIDED, split_offset, viewed_geometry
 from fgrad.mutable.operation.operation_node import node_of
 from fgrad.mutable.operation.views import ViewOperation
@@ -34,6 +34,7 @@ def _twin(name: str, node: str) -> ViewOperation:
         view_operation.operands,
         view_operation.parameters,
         view_operation.nondiff_operands,
+        gradients=view_operation.gradients,
         geometry=view_operation.geometry,
     )
 
@@ -51,6 +52,7 @@ _AS_STRIDED = ViewOperation(
     AS_STRIDED.operands,
     AS_STRIDED.parameters,
     AS_STRIDED.nondiff_operands,
+    gradients=AS_STRIDED.gradients,
     geometry=viewed_geometry,
 )
 
@@ -163,10 +165,25 @@ def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Calla
     if any(is_tracked(x) for x in (self, *others)):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     columns = [concrete(x._value()).ravel().tolist() for x in (self, *others)]
-    results = [function(*row) for row in zip(*columns, strict=True)]
+    geometry = self._geometry_of()
+    if overlaps(geometry.sizes, geometry.strides):
+        results = _in_turn(self, columns, function)
+    else:
+        results = [function(*row) for row in zip(*columns, strict=True)]
     values = tensor_beside(self, np.asarray(results), self._type.dtype)._value()
     self._write(values.reshape(self._type.shape))
     return self
+
+
+def _in_turn(self: Tensor, columns: list[list[Any]], function: Callable[..., Any]) -> list[Any]:
+    """What the elements are after a function of one after the other, some of which share a place in memory."""
+    geometry = self._geometry_of()
+    places = element_positions(geometry.sizes, geometry.strides, 0).ravel().tolist()
+    memory = dict(zip(places, columns[0], strict=True))
+    for place, *others in zip(places, *columns[1:], strict=True):
+        result = function(memory[place], *others)
+        memory[place] = tensor_beside(self, np.asarray(result), self._type.dtype).item()
+    return [memory[place] for place in places]
 
 
 @composite(function=False)

@@ -76,6 +76,7 @@ def _cat_of_many(types: Sequence[Any], dim: int) -> Join | None:
     many=_cat_of_many,
     promote=common,
     strides=_joined_strides,
+    passing="alias",
     method=False,
     function=False,
 )
@@ -153,6 +154,7 @@ def _stack_of_many(types: Sequence[Any], dim: int) -> Join | None:
     error_name="stack",
     many=_stack_of_many,
     promote=common,
+    passing="view",
     method=False,
     function=False,
 )

@@ -46,7 +46,7 @@ def _diagonal_geometry(g: Geometry, offset: int, dim1: int, dim2: int) -> Geomet
     )
 
 
-@view("DiagonalBackward0", _diagonal_geometry)
+@view("DiagonalBackward0", _diagonal_geometry, passing="copy")
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A diagonal as a view, its axis last."""
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
@@ -79,7 +79,7 @@ def _unfold_geometry(g: Geometry, dimension: int, size: int, step: int) -> Geome
     )
 
 
-@view("UnfoldBackward0", _unfold_geometry, function=False)
+@view("UnfoldBackward0", _unfold_geometry, passing="copy", function=False)
 def unfold(input: Array, dimension: int, size: int, step: int) -> Any:
     """Sliding windows along an axis as a view, their axis last."""
     if not input.ndim:
@@ -141,6 +141,7 @@ _AS_STRIDED_VIEW = ViewOperation(
     AS_STRIDED.operands,
     AS_STRIDED.parameters,
     AS_STRIDED.nondiff_operands,
+    gradients=AS_STRIDED.gradients,
     geometry=viewed_geometry,
 )
 
@@ -169,7 +170,7 @@ def _unbind_geometry(g: Geometry, dim: int) -> list[Geometry]:
     return [_select_geometry(g, i, dim) for i in range(g.sizes[wrap_dim(dim, len(g.sizes))])]
 
 
-@view("UnbindBackward0", _unbind_geometry, method=False, function=False)
+@view("UnbindBackward0", _unbind_geometry, passing="copy", method=False, function=False)
 def _unbind(input: Array, dim: int) -> Any:
     dim = dim % input.ndim
     return tuple(lax.unstack(input, dim))
@@ -208,12 +209,12 @@ def _equal_values(input: Any, split_size: int, dim: int) -> Any:
     return _split_values(input, _equal_lengths(input.shape[dim], split_size), dim)
 
 
-@view("SplitBackward0", _equal_geometry, method=False, function=False)
+@view("SplitBackward0", _equal_geometry, passing="copy", method=False, function=False)
 def _split(input: Array, split_size: int, dim: int) -> Any:
     return _equal_values(input, split_size, dim)
 
 
-@view("SplitWithSizesBackward0", _split_geometry, method=False, function=False)
+@view("SplitWithSizesBackward0", _split_geometry, passing="copy", method=False, function=False)
 def _split_with_sizes(input: Array, split_sizes: Ints, dim: int) -> Any:
     return _split_values(input, split_sizes, dim)
 

@@ -23,12 +23,12 @@ from fgrad.torch.ops.views.splitting import (
 )
 
 
-@view("UnsafeSplitBackward0", _equal_geometry, method=False, function=False)
+@view("UnsafeSplitBackward0", _equal_geometry, passing="copy", method=False, function=False)
 def _unsafe_split(input: Array, split_size: int, dim: int) -> Any:
     return _equal_values(input, split_size, dim)
 
 
-@view("UnsafeSplitWithSizesBackward0", _split_geometry, method=False, function=False)
+@view("UnsafeSplitWithSizesBackward0", _split_geometry, passing="copy", method=False, function=False)
 def _unsafe_split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int) -> Any:
     return _split_values(input, split_sizes, dim)
 

@@ -41,7 +41,10 @@ def _copy(name: str, view: str, node: str | None = None) -> _Copy:
     op = entry.operation
     assert op is not None
     node_name = node or f"{op.node}_copy"
-    return _Copy(entry.call, Operation(name, op.function, node_name, op.operands, op.parameters, op.nondiff_operands))
+    copying = Operation(
+        name, op.function, node_name, op.operands, op.parameters, op.nondiff_operands, gradients=op.gradients
+    )
+    return _Copy(entry.call, copying)
 
 
 def _ints(sizes: Any) -> tuple[int, ...]:

@@ -81,7 +81,7 @@ def _part(input: Array, start: Array, length: int, dim: int) -> Any:
     return lax.dynamic_slice(input, starts, sizes, allow_negative_indices=[i == dim for i in range(input.ndim)])
 
 
-@view("SelectBackward0", _select_geometry, method=False, function=False)
+@view("SelectBackward0", _select_geometry, passing="copy", method=False, function=False)
 def _select(input: Array, index: Number, dim: int) -> Any:
     return lax.squeeze(_part(input, index, 1, dim % input.ndim), (dim % input.ndim,))
 
@@ -108,7 +108,7 @@ def _slice_geometry(g: Geometry, start: int, dim: int, length: int, step: int) -
     )
 
 
-@view("SliceBackward0", _slice_geometry, method=False, function=False)
+@view("SliceBackward0", _slice_geometry, passing="copy", method=False, function=False)
 def _slice(input: Array, start: Number, dim: int, length: int, step: int) -> Any:
     if not length:
         return lax.slice_in_dim(input, 0, 0, axis=dim)
@@ -444,7 +444,7 @@ def _expand_geometry(g: Geometry, size: Ints) -> Geometry:
     return evolve(g, sizes=tuple(sizes), strides=tuple(strides))
 
 
-@view("ExpandBackward0", _expand_geometry, function=False)
+@view("ExpandBackward0", _expand_geometry, function=False, passing="itself")
 def expand(input: Array, size: SpreadInts) -> Any:
     """Axes of size 1 repeated without a copy, as a view."""
     extra = len(size) - input.ndim
@@ -473,17 +473,35 @@ def _restricted(g: Geometry, axes: Sequence[int]) -> Geometry:
     return evolve(g, sizes=tuple([g.sizes[i] for i in axes]), strides=tuple([g.strides[i] for i in axes]))
 
 
-@view("SqueezeBackward0", lambda g: _restricted(g, _remaining_axes(g.sizes, None)), method=False, function=False)
+@view(
+    "SqueezeBackward0",
+    lambda g: _restricted(g, _remaining_axes(g.sizes, None)),
+    method=False,
+    function=False,
+    passing="view",
+)
 def _squeeze_all(input: Array) -> Any:
     return lax.reshape(input, tuple([n for n in input.shape if n != 1]))
 
 
-@view("SqueezeBackward1", lambda g, dim: _restricted(g, _remaining_axes(g.sizes, (dim,))), method=False, function=False)
+@view(
+    "SqueezeBackward1",
+    lambda g, dim: _restricted(g, _remaining_axes(g.sizes, (dim,))),
+    method=False,
+    function=False,
+    passing="view",
+)
 def _squeeze_dim(input: Array, dim: int) -> Any:
     return lax.reshape(input, tuple([input.shape[i] for i in _remaining_axes(input.shape, (dim,))]))
 
 
-@view("SqueezeBackward2", lambda g, dim: _restricted(g, _remaining_axes(g.sizes, dim)), method=False, function=False)
+@view(
+    "SqueezeBackward2",
+    lambda g, dim: _restricted(g, _remaining_axes(g.sizes, dim)),
+    method=False,
+    function=False,
+    passing="view",
+)
 def _squeeze_dims(input: Array, dim: SpreadInts) -> Any:
     return lax.reshape(input, tuple([input.shape[i] for i in _remaining_axes(input.shape, dim)]))
 
