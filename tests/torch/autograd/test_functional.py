@@ -150,6 +150,8 @@ def test_names_that_libraries_import():
     x = ft.ones(2, requires_grad=True)
     assert functional._as_tuple(x) == (False, (x,))
     assert not functional._grad_postprocess((x * 2,), create_graph=False)[0].requires_grad
+
+
 def test_leaves_are_made_inside_of_a_batched_backward() -> None:
     """As an implicit layer does, which differentiates its equation there."""
 
