@@ -108,6 +108,8 @@ def shown(x):
         x = x.func.__name__, x.args, x.keywords
     if isinstance(x, list | tuple | set | frozenset):
         inner = [shown(each) for each in x]
+        if isinstance(x, set | frozenset):
+            inner.sort(key=str)  # the order of a set depends on how it was filled
     elif isinstance(x, dict):
         inner = [(key, shown(value)) for key, value in x.items()]
     elif isinstance(x, str | int | float | type | Enum | torch.dtype | torch.device | None):
