@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import define, field
 
@@ -289,3 +289,29 @@ def _unscale(optimizer: Any, inverse: Any) -> Any:
         for param in params:
             param.grad.data.mul_(inverse)  # PyTorch's operation counts no write
         return ops.stack(finite).all().logical_not().to(dtypes.float32)
+
+
+class FormerGradScaler(GradScaler):
+    """``torch.amp.GradScaler`` by its former name, in the module of a device.
+
+    Attributes:
+      kind: the kind of device.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        warn_of_former(self.kind, "GradScaler(args...)", f"GradScaler('{self.kind}', args...)")
+        super().__init__(self.kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+def warn_of_former(kind: str, old: str, new: str) -> None:
+    """Warn that a name in the module of a device is deprecated."""
+    warn(f"`torch.{kind}.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.", FutureWarning)

@@ -109,8 +109,8 @@ def _failing_minors(input: Tensor, factor: Tensor, info: Tensor, upper: bool) ->
         if codes[i]:
             # where rounding decides, the factorisation may have failed where this one did not
             otherwise = len(matrices[i]) if np.isnan(factors[i]).any() else 0
-            codes[i], partial = _failing_minor(matrices[i])
-            codes[i] = codes[i] or otherwise
+            minor, partial = _failing_minor(matrices[i])
+            codes[i] = minor or otherwise
             factors[i] = partial.conj().T if upper else partial
     factor._storage.array = tensor_beside(factor, factors, factor._type.dtype)._storage.array
     return tensor_beside(info, codes, dtypes.int32)
