@@ -313,11 +313,13 @@ def step(
     if not runs:
         return None
     is_leaf = isinstance(node, AccumulateGrad)
-    if node.variable._tensor_hooks if is_leaf else node.tensor_hooks is not None or node._retains is not None:
+    if node.variable._tensor_hooks if is_leaf else node._attached is not None:
         grads = tensor_hooks(node, [*grads])
-    if node.pre_hooks:
-        grads = pre_hooks(node, grads)
-    hooked = bool(node.post_hooks)
+    hooked = False
+    attached = node._attached
+    if attached is not None:
+        grads = pre_hooks(attached, grads)
+        hooked = bool(attached.post_hooks)
     thread_modes = task.modes
     before = thread_modes.get("evaluating")
     try:
@@ -334,11 +336,12 @@ def step(
         thread_modes["evaluating"] = before
     if input_grads:
         input_grads = validated(node, input_grads)
-    if node.post_hooks:
+    attached = node._attached  # the node may have been given its first hook while it ran
+    if attached is not None and attached.post_hooks:
         if task.needed is not None and isinstance(node, OperationNode):
             input_grads = requested_gradients(node, input_grads)
         # as in PyTorch, which keeps no gradients for hooks that are added while the node runs
-        input_grads = post_hooks(node, input_grads, grads if hooked else ())
+        input_grads = post_hooks(attached, input_grads, grads if hooked else ())
     if unusual.on and modes.anomaly and modes.check_nan:
         if not task.retain_graph:
             task.released_at_end.append(node)  # its saved values tell where a NaN comes from
@@ -415,7 +418,8 @@ def _warn_of_forward(node: Node) -> None:
     if not modes.anomaly:
         return
     texts: list[str] = []
-    if node.forward_trace is None:
+    attached = node._attached
+    if attached is None or attached.forward_trace is None:
         texts.append(
             f"Error detected in {node_name(node)}. No forward pass information available. Enable detect anomaly during "
             "forward pass for more information."
@@ -423,13 +427,13 @@ def _warn_of_forward(node: Node) -> None:
     else:
         texts.append(
             f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n"
-            + "".join(node.forward_trace)
+            + "".join(attached.forward_trace)
         )
-        parent = node._parent
-        if parent is not None and parent.forward_trace is not None:
+        parent = attached.parent
+        if parent is not None and parent._attached is not None and parent._attached.forward_trace is not None:
             texts.append(
                 f"Previous calculation was induced by {node_name(parent)}. Traceback of forward call that induced the "
-                "previous calculation:\n" + "".join(parent.forward_trace)
+                "previous calculation:\n" + "".join(parent._attached.forward_trace)
             )
     for text in texts:
         try:

@@ -464,7 +464,7 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        if not node.fusible or _is_hooked(node):
+        if not node.fusible or (node._attached is not None and node._attached.has_hooks):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
         if len(nodes) % CHECKED == 0 and len(nodes) > active().backward_nodes:
@@ -477,10 +477,6 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
     return nodes
 
 
-def _is_hooked(node: Node) -> bool:
-    return bool(node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks)
-
-
 def _leaf_key(read: Read, node: Node) -> tuple[Any, ...]:
     """A leaf's part of the key.
 
@@ -488,7 +484,9 @@ def _leaf_key(read: Read, node: Node) -> tuple[Any, ...]:
       Unfit: only the engine can accumulate into it.
     """
     leaf, grad = read.leaf, read.grad
-    if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks or _is_hooked(node):
+    if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks:
+        raise Unfit
+    if node._attached is not None and node._attached.has_hooks:
         raise Unfit
     storage = leaf._storage
     if leaf._geometry is not None or storage.home is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Attached, Node
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
 
@@ -15,12 +15,12 @@ def tensor_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
         if hooks:
             grads[0] = hooked(hooks, grads[0], node.out_types[0])
         return grads
-    if node.tensor_hooks is not None:
-        for registered, number in node.tensor_hooks:
+    attached = node._attached
+    if attached is not None:
+        for registered, number in attached.tensor_hooks or ():
             if registered:
                 grads[number] = hooked(registered, grads[number], node.out_types[number])
-    if node._retains is not None:
-        for number, store in node._retains.items():
+        for number, store in (attached.retains or {}).items():
             store(grads[number])
     return grads
 
@@ -58,8 +58,8 @@ def legacy(tensor: Tensor) -> str:
     return f"torch.{tensor._type.dtype.scalar_name}Tensor"
 
 
-def pre_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-    for hook in list((node.pre_hooks or {}).values()):
+def pre_hooks(attached: Attached, grads: list[Tensor | None]) -> list[Tensor | None]:
+    for hook in list((attached.pre_hooks or {}).values()):
         replaced = hook(tuple(grads))
         if replaced is not None:
             grads = checked(hook, replaced, grads)
@@ -67,9 +67,9 @@ def pre_hooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
 
 
 def post_hooks(
-    node: Node, input_grads: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+    attached: Attached, input_grads: Sequence[Tensor | None], grads: Sequence[Tensor | None]
 ) -> Sequence[Tensor | None]:
-    for hook in list((node.post_hooks or {}).values()):
+    for hook in list((attached.post_hooks or {}).values()):
         replaced = hook(tuple(input_grads), tuple(grads))
         if replaced is not None:
             input_grads = checked(hook, replaced, input_grads)

@@ -49,10 +49,11 @@ def _user_functions(node: Node) -> Iterator[str]:
     if isinstance(node, AccumulateGrad):
         hooks += (node.variable._tensor_hooks or {}).values()
         hooks += (node.variable._post_accumulate_grad_hooks or {}).values()
-    for registered, _ in node.tensor_hooks or ():
-        hooks += registered.values()
-    for each in (node.pre_hooks, node.post_hooks):
-        hooks += (each or {}).values()
+    if (attached := node._attached) is not None:
+        for registered, _ in attached.tensor_hooks or ():
+            hooks += registered.values()
+        for each in (attached.pre_hooks, attached.post_hooks):
+            hooks += (each or {}).values()
     for hook in hooks:
         yield f"A hook that runs there is {_defined(hook)}."
 

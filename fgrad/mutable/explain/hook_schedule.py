@@ -11,7 +11,7 @@ from fgrad.mutable.explain.names import location, module_path, name_of, names_of
 from fgrad.mutable.explain.wording import check_tensor
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.hooks import registered_at
-from fgrad.mutable.tensor.node import Node
+from fgrad.mutable.tensor.node import Attached, Node
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, gradient_edge
 from fgrad.seam import Answer, Table, is_hidden
@@ -121,17 +121,18 @@ def _of_node(node: Node, called: str) -> Iterator[Entry]:
 
     if isinstance(node, AccumulateGrad):
         yield from entries("tensor hook", node.variable._tensor_hooks)
-    for hooks, _ in node.tensor_hooks or ():
+    attached = node._attached or Attached()
+    for hooks, _ in attached.tensor_hooks or ():
         yield from entries("tensor hook", hooks)
-    for _ in node._retains or ():
+    for _ in attached.retains or ():
         yield Entry("retain_grad", called, called, path, location(node._source), node)
-    yield from entries("pre-hook", node.pre_hooks)
+    yield from entries("pre-hook", attached.pre_hooks)
     for saved in node.saved if isinstance(node, OperationNode) else getattr(node, "_saved", ()):
         if isinstance(saved, SavedTensor) and saved.hooks is not None:
             yield _of_hook("unpack hook", saved.hooks[1], saved.name, path, node)
     line = "" if isinstance(node, AccumulateGrad) else location(node._source)
     yield Entry("node", type(node).__name__, called, path, line, node)
-    yield from entries("post-hook", node.post_hooks)
+    yield from entries("post-hook", attached.post_hooks)
     if isinstance(node, AccumulateGrad):
         yield from entries("post-accumulate hook", node.variable._post_accumulate_grad_hooks)
 

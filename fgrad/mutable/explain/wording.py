@@ -38,9 +38,9 @@ def forward_of(node: Node) -> Iterator[str]:
     runs = sorted(_runs(node), key=lambda each: each._sequence)
     if len(runs) > 1:
         yield f"    (run {runs.index(node) + 1} of the {len(runs)} of this line in the graph)"
-    if node.forward_trace is not None:
+    if node._attached is not None and node._attached.forward_trace is not None:
         yield "  called by:"
-        for entry in node.forward_trace:
+        for entry in node._attached.forward_trace:
             yield from [f"  {line}" for line in entry.splitlines()]
     elif len(runs) > 1:
         for call in call_path(node, _running()):

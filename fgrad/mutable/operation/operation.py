@@ -513,7 +513,7 @@ def apply_in_general(operation: Operation, operands: Sequence[Any], params: tupl
 
 def remember(plan: Planned, operands: Sequence[Any], results: tuple[Tensor, ...], tracked: bool) -> None:
     """Give results their node, or if nothing is recorded their origin; ``tracked``: an operand requires grad."""
-    source = visible(sys._getframe(3))
+    source = visible(sys._getframe(4))  # past ``apply``, the function that called it and the wrapper around that
     if tracked and modes.grad:
         if plan.differentiable:
             node = node_of(plan, operands, None, source)

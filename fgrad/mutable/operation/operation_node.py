@@ -71,8 +71,7 @@ class OperationNode(Node):
         self._source = source or here(2)
         self._scope = modes.module
         self._sequence = next(numbering.numbers)
-        self.tensor_hooks = self._retains = self.pre_hooks = self.post_hooks = self._metadata = None
-        self.forward_trace = self._parent = None
+        self._attached = None
         if unusual.on:
             self.trace()
         self.plan: Planned = plan

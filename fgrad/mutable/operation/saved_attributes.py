@@ -17,6 +17,10 @@ _INTEGERS = ("diagonal", "end", "index", "start", "storage_offset")
 _MISSING = object()
 
 
+#: parameters that PyTorch's operations have not
+_OURS = frozenset({"spec", "all_counted"})
+
+
 def saved_attribute(node: Any, name: str) -> Any:
     """An attribute of an operation's node that is not found on the object.
 
@@ -44,7 +48,7 @@ def saved_names(node: Any) -> list[str]:
             tensors += [f"_saved_{name}", f"_raw_saved_{name}"]
     others = [
         *_numbers(node),
-        *(name for name in operation.parameters if name != "spec"),
+        *(name for name in operation.parameters if name not in _OURS),
         *dict(operation.gradients.constants),
     ]
     return tensors + [f"_saved_{name}" for name in others]

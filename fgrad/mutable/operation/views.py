@@ -92,7 +92,7 @@ def apply_view(operation: ViewOperation, operands: Sequence[Any], params: tuple[
         gradient_function(tensor)  # a forbidden view that was written is refused first: see ``find_nodes``
     rest = tuple(operands[1:])
     result_views = operation.views(tensor, rest, params)
-    source = visible(sys._getframe(2))
+    source = visible(sys._getframe(3))  # past the function that called and the wrapper around it
     creation = "multi_output" if result_views.several else "default"
     results = []
     for geometry, result_type in result_views.geometries:

@@ -2,8 +2,8 @@
 
 NOTE [What a node holds]
 A node has an edge for each differentiable input of the operation: the node, and which of its outputs, that made the
-input; None where no derivative flows.  Hooks are kept in lists that the engine walks (see NOTE [Hook order]), made only
-when one is registered.
+input; None where no derivative flows.  What few nodes have, such as hooks (see NOTE [Hook order]), is in a record of its
+own, made with the first of them: every operation makes a node, and each field of it takes time.
 """
 
 import itertools
@@ -71,6 +71,29 @@ class InputMetadata:
         self.dtype: Dtype = type.dtype
 
 
+class Attached:
+    """What is attached to a node once it exists: see NOTE [What a node holds]."""
+
+    __slots__ = ("tensor_hooks", "retains", "pre_hooks", "post_hooks", "metadata", "forward_trace", "parent")
+
+    def __init__(self) -> None:
+        #: (hooks of a tensor, its output number)
+        self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
+        #: the outputs that retain their gradient, and what stores it
+        self.retains: dict[int, Any] | None = None
+        self.pre_hooks: OrderedDict[int, Any] | None = None
+        self.post_hooks: OrderedDict[int, Any] | None = None
+        self.metadata: dict[Any, Any] | None = None
+        #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
+        self.forward_trace: list[str] | None = None
+        self.parent: Node | None = None
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anything runs along with the node: hooks, and what stores retained gradients."""
+        return bool(self.tensor_hooks or self.retains or self.pre_hooks or self.post_hooks)
+
+
 class Node:
     """One step of backward: gradients of an operation's outputs to gradients of its inputs.
 
@@ -84,13 +107,7 @@ class Node:
         "out_types",
         "_source",
         "_scope",
-        "tensor_hooks",
-        "_retains",
-        "pre_hooks",
-        "post_hooks",
-        "forward_trace",
-        "_parent",
-        "_metadata",
+        "_attached",
         "__weakref__",
     )
 
@@ -125,24 +142,23 @@ class Node:
         self._scope: Any = modes.module
         #: the sequence number, in order of creation, which orders ready nodes
         self._sequence: int = next(numbering.numbers) if sequence is None else sequence
-        #: (hooks of a tensor, its output number)
-        self.tensor_hooks: list[tuple[OrderedDict[int, Any], int]] | None = None
-        #: the outputs that retain their gradient, and what stores it
-        self._retains: dict[int, Any] | None = None
-        self.pre_hooks: OrderedDict[int, Any] | None = None
-        self.post_hooks: OrderedDict[int, Any] | None = None
-        self._metadata: dict[Any, Any] | None = None
-        #: in anomaly mode: the user's stack at the forward call, and the node whose backward made this one
-        self.forward_trace: list[str] | None = None
-        self._parent: Node | None = None
+        #: hooks and the like; None until there are some
+        self._attached: Attached | None = None
         if unusual.on:
             self.trace()
 
     def trace(self) -> None:
         """Note where the node was made, if anomaly mode wants to know."""
         if modes.anomaly:
-            self.forward_trace = current_trace()
-            self._parent = modes.evaluating
+            attached = self._attach()
+            attached.forward_trace = current_trace()
+            attached.parent = modes.evaluating
+
+    def _attach(self) -> Attached:
+        """The record of its hooks and the like, made if there is none."""
+        if self._attached is None:
+            self._attached = Attached()
+        return self._attached
 
     # -- called by the engine ----------------------------------------------------------------------------------------
 
@@ -176,15 +192,16 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dict for the user's own notes."""
-        if self._metadata is None:
-            self._metadata = {}
-            if self.forward_trace is not None:
-                self._metadata["traceback_"] = self.forward_trace
-            if self._parent is not None:
-                self._metadata["parent_"] = self._parent
+        attached = self._attach()
+        if attached.metadata is None:
+            attached.metadata = {}
+            if attached.forward_trace is not None:
+                attached.metadata["traceback_"] = attached.forward_trace
+            if attached.parent is not None:
+                attached.metadata["parent_"] = attached.parent
         if modes.capturing is not None:
-            modes.capturing.note_change(self._metadata)
-        return self._metadata
+            modes.capturing.note_change(attached.metadata)
+        return attached.metadata
 
     @property
     def requires_grad(self) -> bool:
@@ -208,20 +225,23 @@ class Node:
 
     def register_hook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces ``grad_inputs``."""
-        if self.post_hooks is None:
-            self.post_hooks = OrderedDict()
-        return register(self.post_hooks, fn)
+        attached = self._attach()
+        if attached.post_hooks is None:
+            attached.post_hooks = OrderedDict()
+        return register(attached.post_hooks, fn)
 
     def register_prehook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node runs; what it returns replaces ``grad_outputs``."""
-        if self.pre_hooks is None:
-            self.pre_hooks = OrderedDict()
-        return register(self.pre_hooks, fn)
+        attached = self._attach()
+        if attached.pre_hooks is None:
+            attached.pre_hooks = OrderedDict()
+        return register(attached.pre_hooks, fn)
 
     def _register_hook_dict(self, hooks: "OrderedDict[int, Any]", output_nr: int = 0) -> None:
-        if self.tensor_hooks is None:
-            self.tensor_hooks = []
-        self.tensor_hooks.append((hooks, output_nr))
+        attached = self._attach()
+        if attached.tensor_hooks is None:
+            attached.tensor_hooks = []
+        attached.tensor_hooks.append((hooks, output_nr))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {hex(id(self))}>"

@@ -26,7 +26,7 @@ from fgrad.mutable.layout.reading import Reading, reading
 from fgrad.mutable.ports import RENEW
 from fgrad.mutable.tensor.attributes import HasFields, UserAttributes, fields_of
 from fgrad.mutable.tensor.in_memory import Filling, Scatter, Scattering, elements, is_replaceable, window
-from fgrad.mutable.tensor.node import LAST, Edge, Node, updating_leaf
+from fgrad.mutable.tensor.node import LAST, Edge, Node
 from fgrad.mutable.tensor.origin import Origin
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, VersionCounter, deferred_value, held_value, may_wait
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
@@ -461,22 +461,11 @@ def gradient_edge(tensor: Tensor) -> Edge | None:
 
 
 class AccumulateGrad(Node):
-    """Adds the gradient of a leaf into its ``.grad``."""
+    """Adds the gradient of a leaf into its ``.grad``; made by ``accumulator`` alone."""
 
     __slots__ = ("variable",)
 
-    def __init__(self, variable: Tensor):
-        # as ``Node.__init__`` has it: the first operation on a leaf makes one
-        self.next_edges = ()
-        self.out_types = (variable._type if variable._grad_dtype is ... else gradient_type(variable),)
-        self._source = None
-        self._scope = modes.module
-        self._sequence = LAST
-        self.tensor_hooks = self._retains = self.pre_hooks = self.post_hooks = self._metadata = None
-        self.forward_trace = self._parent = None
-        if unusual.on:
-            self.trace()
-        self.variable: Tensor = variable
+    variable: Tensor
 
     @property
     def _takes_any_dtype(self) -> bool:
@@ -494,14 +483,26 @@ def gradient_type(leaf: Tensor) -> TensorType:
 
 def accumulator(leaf: Tensor) -> Node:
     """The node that accumulates into a leaf; as in PyTorch it lives as long as a graph refers to it."""
-    ref = leaf._accumulator
-    if ref is None or (node := ref()) is None:
-        with updating_leaf:
-            ref = leaf._accumulator  # by now another thread may have made it
-            if ref is None or (node := ref()) is None:
-                node = AccumulateGrad(leaf)
-                leaf._accumulator = weakref.ref(node)
-    return node
+    while True:
+        former = leaf._accumulator
+        if former is not None and (known := former()) is not None:
+            return known
+        # as ``Node.__init__`` has it: the first operation on a leaf makes one
+        node = new(AccumulateGrad)
+        node.next_edges = ()
+        node.out_types = (leaf._type if leaf._grad_dtype is ... else gradient_type(leaf),)
+        node._source = None
+        node._scope = modes.module
+        node._sequence = LAST
+        node._attached = None
+        node.variable = leaf
+        if unusual.on:
+            node.trace()
+        reference = weakref.ref(node)
+        # of several threads one wins: CPython lets no other run between these two lines, since they call nothing
+        if leaf._accumulator is former:
+            leaf._accumulator = reference
+            return node
 
 
 class GradientEdge(NamedTuple):

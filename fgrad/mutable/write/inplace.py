@@ -52,7 +52,7 @@ from fgrad.mutable.ports import CHECK_WRITE, LIFTED, PUSH, REFUSED_WRITE
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.in_memory import LARGE, Scatter
-from fgrad.mutable.tensor.node import TWICE, Edge, Node, function_name
+from fgrad.mutable.tensor.node import TWICE, Attached, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import SavedTensor, save_unhooked
 from fgrad.mutable.tensor.tensor import (
     OwnTangent,
@@ -170,7 +170,7 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
         value = _computed(plan, operands, shared)
     except OverflowError:
         return apply_inplace(operation, without_wide_integers(operation, operands, params), params)
-    source = visible(sys._getframe(2))
+    source = visible(sys._getframe(3))  # past the function that called and the wrapper around it
     # integers get a history, except by ``copy_``: see NOTE [Integers with a history]
     keeps_history = plan.differentiable or (not tensor._type.inexact and operation.name != "copy")
     node = node_of(plan, operands, tensor, source) if recorded and modes.grad and keeps_history else None
@@ -354,10 +354,10 @@ class Before:
             (x, x._node, x._output_nr, x._tensor_hooks) for x in (tensor, root)
         ]
         #: the nodes that retain gradients, with their former tables
-        self.retains: list[tuple[Node, dict[int, Any]]] = [
-            (node, dict(node._retains))
+        self.retains: list[tuple[Attached, dict[int, Any]]] = [
+            (node._attached, dict(node._attached.retains))
             for x, node, _, _ in self.histories
-            if x._retains_grad and node is not None and node._retains is not None
+            if x._retains_grad and node is not None and node._attached is not None and node._attached.retains
         ]
 
     def restore(self) -> None:
@@ -371,8 +371,8 @@ class Before:
         for x, node, output, hooks in self.histories:
             x._node, x._output_nr, x._tensor_hooks = node, output, hooks
         changes.fields = object()
-        for node, retains in self.retains:
-            node._retains = retains
+        for attached, retains in self.retains:
+            attached.retains = retains
 
 
 def check_inference(tensor: Tensor) -> None:
@@ -410,12 +410,16 @@ def make(tensor: Tensor, node: Node) -> None:
     From the first change to the last nothing is called: see NOTE [Signals].
     """
     old, number = tensor._node, tensor._output_nr
-    retains = old._retains if tensor._retains_grad and old is not None else None
-    if retains is not None and modes.capturing is not None:
-        modes.capturing.note_change(retains)
-    now = object()
+    retains = attached = None
+    if tensor._retains_grad and old is not None and old._attached is not None:
+        retains = old._attached.retains
     if retains is not None:
-        node._retains = {0: retains[number]}
+        attached = node._attach()
+        if modes.capturing is not None:
+            modes.capturing.note_change(retains)
+    now = object()
+    if attached is not None and retains is not None:
+        attached.retains = {0: retains[number]}
     tensor._node, tensor._output_nr, tensor._tensor_hooks = node, 0, None
     changes.fields = now
     if retains is not None:

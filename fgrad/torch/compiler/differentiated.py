@@ -109,7 +109,7 @@ def _stand_in(node: Node, capture: Capture) -> Node:
         raise capture.refusal("a backward inside goes through a history from outside")
 
     copy = copy_node(node)
-    copy.tensor_hooks = copy._retains = copy.pre_hooks = copy.post_hooks = None
+    copy._attached = None
     copy.__class__ = type(type(node).__name__, (type(node),), {"__slots__": (), "apply": apply})
     return copy
 

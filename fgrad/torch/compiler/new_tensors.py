@@ -194,7 +194,7 @@ def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Mapp
 
 def _is_of_view(node: OperationNode) -> bool:
     """Whether a node has one edge and has saved nothing but plain numbers, and has no hooks."""
-    has_hooks = node.tensor_hooks or node._retains or node.pre_hooks or node.post_hooks
+    has_hooks = node._attached is not None and node._attached.has_hooks
     is_plain = not any(isinstance(x, SavedTensor | SymbolicNumber) or is_abstract(x) for x in node.saved)
     return is_plain and not has_hooks and not any(edge is not None for edge in node.next_edges[1:])
 

@@ -274,11 +274,12 @@ def retain_grad(self: Tensor) -> None:
         _note(self)
     node = gradient_function(self)
     assert node is not None
-    if node._retains is None:
-        node._retains = {}
+    attached = node._attach()
+    if attached.retains is None:
+        attached.retains = {}
     if modes.capturing is not None:
-        modes.capturing.note_change(node._retains)
-    node._retains[self._output_nr] = _store_grad(self)
+        modes.capturing.note_change(attached.retains)
+    attached.retains[self._output_nr] = _store_grad(self)
     self._retains_grad = True
 
 

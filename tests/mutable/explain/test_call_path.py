@@ -143,7 +143,7 @@ def twice_and_never(y):
 
 def noted(node):
     """The calls as anomaly mode has them, the innermost first, without the node's own line."""
-    found = [re.search(r"line (\d+), in (\S+)", entry) for entry in node.forward_trace]
+    found = [re.search(r"line (\d+), in (\S+)", entry) for entry in node._attached.forward_trace]
     return [(match[2], int(match[1])) for match in found][-2::-1]
 
 

@@ -335,7 +335,7 @@ def test_explaining_leaves_the_hooks_of_nodes_as_they_were():
     handle = node.register_prehook(print)
     torch.compiler.explain(lambda x: (handle.remove(), node.register_hook(print), x * 2))(torch.ones(2))
     torch.compiler.explain(lambda x: (x.sum().item(), handle.remove(), node.register_hook(print)))(torch.ones(2))
-    assert node.pre_hooks and not node.post_hooks
+    assert node._attached.pre_hooks and not node._attached.post_hooks
 
 
 def scaled_ones(x, kept):

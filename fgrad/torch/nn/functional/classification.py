@@ -27,21 +27,27 @@ from fgrad.torch.ops.table.table import Array, Fixed, Number, composite, operati
 # -- class numbers ---------------------------------------------------------------------------------------------------
 
 
-def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int, classes_axis: int) -> Any:
-    """The loss and the sum of the weights of the classes that were asked for."""
+def _nll(
+    input: Any, target: Any, weight: Any, reduction: int, ignore_index: int, all_counted: bool, classes_axis: int
+) -> Any:
+    """The loss and the sum of the weights of the classes that were asked for.
+
+    ``all_counted``: no target is ``ignore_index``, which nearly every batch of labels is known to fulfil; then nothing
+    has to be chosen, forward or backward.
+    """
     counted = target != ignore_index
-    index = jnp.expand_dims(choose(counted, target, 0), classes_axis)
+    classes = target if all_counted else choose(counted, target, 0)
     # the caller has checked the range of the classes
-    values = lax.squeeze(take_along(input, index, classes_axis), (classes_axis,))
-    if weight is None:
-        weights = counted.astype(input.dtype)
-        losses = choose(counted, -values, 0)
-    else:
-        weights = choose(counted, jnp.take(weight, choose(counted, target, 0), mode="clip"), 0)
-        losses = choose(counted, -weights * values, 0)
+    values = lax.squeeze(take_along(input, jnp.expand_dims(classes, classes_axis), classes_axis), (classes_axis,))
+    weights = jnp.ones_like(values) if weight is None else jnp.take(weight, classes, mode="clip")
+    losses = -values if weight is None else -weights * values
+    if not all_counted:
+        weights, losses = choose(counted, weights, 0), choose(counted, losses, 0)
     if reduction == NONE:
         return losses, jnp.zeros((), input.dtype)
-    loss, total = reduced(losses, SUM), reduced(weights, SUM)
+    known = all_counted and weight is None
+    total = jnp.asarray(values.size, input.dtype) if known else reduced(weights, SUM)
+    loss = reduced(losses, SUM)
     return (loss / total if reduction == MEAN else loss), total
 
 
@@ -69,11 +75,13 @@ def _check_weight_type(input: Any, weight: Any) -> None:
     always_saved=("self", "target", "weight", "total_weight"), backward_node="NllLossBackwardBackward0",
 )  # fmt: skip
 @single
-def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
+def _nll_loss(
+    input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int, all_counted: bool
+) -> Any:
     _check_nll(input, weight)
     if input.ndim == 2 and not target.ndim:
         target = target[None]
-    return _nll(input, target, weight, reduction, ignore_index, input.ndim - 1)
+    return _nll(input, target, weight, reduction, ignore_index, all_counted, input.ndim - 1)
 
 
 @kernel(
@@ -81,7 +89,9 @@ def _nll_loss(input: Array, target: Fixed, weight: Fixed = None, *, reduction: i
     always_saved=("self", "target", "weight", "total_weight"), backward_node="NllLoss2DBackwardBackward0",
 )  # fmt: skip
 @single
-def _nll_loss2d(input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int) -> Any:
+def _nll_loss2d(
+    input: Array, target: Fixed, weight: Fixed = None, *, reduction: int, ignore_index: int, all_counted: bool
+) -> Any:
     if target.ndim != 3:
         raise RuntimeError(
             f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
@@ -91,22 +101,28 @@ def _nll_loss2d(input: Array, target: Fixed, weight: Fixed = None, *, reduction:
     if weight is not None and weight.size != input.shape[1]:
         raise RuntimeError("weight tensor should be defined either for all or no classes")
     _check_weight_type(input, weight)
-    return _nll(input, target, weight, reduction, ignore_index, 1)
+    return _nll(input, target, weight, reduction, ignore_index, all_counted, 1)
 
 
 _NLL, _NLL_2D = operation_of(_nll_loss), operation_of(_nll_loss2d)
 
 
-def _check_targets(target: Tensor, classes: int, ignore_index: int) -> None:
-    """Raise PyTorch's error for a class out of range, if the classes are known."""
+def _all_counted(target: Tensor, classes: int, ignore_index: int) -> bool:
+    """Whether it is known, at no cost, that no target is ``ignore_index``.
+
+    Raises:
+      IndexError: a class is out of range.
+    """
     indices = elements(target._value())
     if indices is None:
         expect(lambda: ((target >= 0) & (target < classes)) | (target == ignore_index))
-        return
-    if not all_below(indices, classes):
-        bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
-        if bad.size:
-            raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
+        return False
+    if all_below(indices, classes):
+        return not 0 <= ignore_index < classes
+    bad = indices[((indices < 0) | (indices >= classes)) & (indices != ignore_index)]
+    if bad.size:
+        raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
+    return False
 
 
 def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_index: Any) -> Tensor:
@@ -128,16 +144,14 @@ def _nll_loss_nd(input: Any, target: Any, weight: Any, reduction: int, ignore_in
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._type.dtype.scalar_name}")
     if rank == 1 and len(target_shape) == 1 and target_shape[0] != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target_shape[0]}")
-    params = (reduction, ignore_index)
     if rank <= 2:
-        if weight is None or weight._type.shape == shape[-1:]:
-            _check_targets(target, shape[-1], ignore_index)
-        return apply(_NLL, (input, target, weight), params)[0]
+        fits = weight is None or weight._type.shape == shape[-1:]
+        all_counted = fits and _all_counted(target, shape[-1], ignore_index)
+        return apply(_NLL, (input, target, weight), (reduction, ignore_index, all_counted))[0]
     batch, classes, *sizes = shape
+    params = (reduction, ignore_index, _all_counted(target, classes, ignore_index))
     if rank == 4:
-        _check_targets(target, classes, ignore_index)
         return apply(_NLL_2D, (input, target, weight), params)[0]
-    _check_targets(target, classes, ignore_index)
     if input.numel():
         flat, labels = input.reshape(batch, classes, 1, -1), target.reshape(batch, 1, -1)
     else:
