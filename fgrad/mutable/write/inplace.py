@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
+from numpy import ndarray
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry, expanded, nested
@@ -54,6 +55,7 @@ from fgrad.mutable.tensor.cut import settled
 from fgrad.mutable.tensor.in_memory import LARGE, Scatter
 from fgrad.mutable.tensor.node import TWICE, Attached, Edge, Node, function_name
 from fgrad.mutable.tensor.saved import SavedTensor, save_unhooked
+from fgrad.mutable.tensor.storage import Storage
 from fgrad.mutable.tensor.tensor import (
     OwnTangent,
     Tensor,
@@ -65,7 +67,8 @@ from fgrad.mutable.tensor.tensor import (
 )
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.seam import RawSource, here, in_memory, visible
+from fgrad.mutable.values.evaluation import silent
+from fgrad.seam import RawSource, checks_each_primitive, here, in_memory, visible
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -161,6 +164,11 @@ _WHY_NOT = {
 def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Tensor:
     """Run an operation, write its result into its first operand, and return that."""
     tensor: Tensor = operands[0]
+    if not (unusual.on or elsewhere.exist):
+        value = _computed_at_once(operation, operands, params)
+        if value is not None:
+            tensor._overwrite(value, f"{operation.name}_", visible(sys._getframe(3)))
+            return tensor
     if unusual.on and modes.level:
         check_captured(tensor, operation.name, operation.writing.overload(operands))
         operands = (tensor, *LIFTED.call(operands[1:]))
@@ -180,6 +188,49 @@ def apply_inplace(operation: Operation, operands: Sequence[Any], params: tuple[A
     if recorded and not modes.grad and tensor._requires_grad and any(map(_has_history, operands[1:])):
         note_origin(f"{operation.name}_", operands[1:], (tensor,), source)
     return tensor
+
+
+def _computed_at_once(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """The elements to write, if nothing is recorded and the state is that of NOTE [The short path]; else None."""
+    tensor: Tensor = operands[0]
+    if operation.writing.overlap is not None or tensor._inference or tensor._type.numel >= LARGE:
+        return None
+    types: list[OperandType] = []
+    values: list[Any] = []
+    for x in operands:
+        if isinstance(x, Tensor):
+            storage = x._storage
+            if storage.__class__ is not Storage or x._geometry is not None or storage.strides is not None:
+                return None
+            if storage.home is not None or (storage is tensor._storage and x is not tensor):
+                return None
+            # without grad mode, the written tensor alone may require grad
+            if (x._requires_grad or x._node is not None or x._view is not None) and (x is not tensor or modes.grad):
+                return None
+            value = storage.array
+            if value.__class__ is not ndarray:
+                return None
+            types.append(x._type)
+            values.append(value)
+        elif x is None:
+            types.append(None)
+        else:
+            types.append(x.__class__)
+            try:
+                values.append(number(x))
+            except OverflowError:
+                return None
+    plan = operation.planned(tuple(types), params, tensor._type)
+    if plan.blank is not None:
+        values[0] = plan.blank
+    routine = plan.routine
+    if checks_each_primitive():
+        return None
+    if routine.kernel is not None:
+        out = silent().run(routine.kernel, *values)
+        out.setflags(False)
+        return out
+    return None if routine.at_once is None else silent().run(routine.at_once, values)[0]
 
 
 def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[OperandType, ...], bool, bool]:

@@ -69,7 +69,8 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1) 
 
 def _interpolated(x: Any, end: Any, weight: Any) -> Any:
     # from the nearer end, so that a weight of 1 gives the end exactly
-    return choose(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
+    nearer = abs(weight) < 0.5
+    return choose(nearer, x, end) + choose(nearer, weight, weight - 1) * (end - x)
 
 
 @derivative(lambda ct, out, x, end, weight: (ct * (1 - weight), ct * weight, ct * (end - x)))

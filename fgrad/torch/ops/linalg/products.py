@@ -16,12 +16,13 @@ from fgrad.mutable.context.torch_function.protocol import Rule
 from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.types.dtypes import is_half
+from fgrad.torch.ops.elementwise.arithmetic import mul
 from fgrad.torch.ops.table.dispatch import Dispatch, as_method
 from fgrad.torch.ops.table.kinds import check_kinds
 from fgrad.torch.ops.table.outputs import CAST_ONTO_ITSELF, PRODUCT, exact
 from fgrad.torch.ops.table.table import Array, composite, operation, operation_of
 from fgrad.torch.ops.views.axes import transpose
-from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze
+from fgrad.torch.ops.views.views import _unsafe_view as unsafe_view, expand, reshape, squeeze, unsqueeze, view_sizes
 from fgrad.torch.random.scalars import cpp_name, scalar_name
 
 _HIGHEST = lax.Precision.HIGHEST
@@ -293,6 +294,9 @@ Tensor.__rmatmul__ = _reflected_matmul  # type: ignore[attr-defined]
 # -- other products of vectors ---------------------------------------------------------------------------------------
 
 
+_MUL = operation_of(mul)
+
+
 @composite(out=CAST_ONTO_ITSELF)
 def outer(input: Array, vec2: Array) -> Tensor:
     """The outer product of two vectors.
@@ -303,7 +307,10 @@ def outer(input: Array, vec2: Array) -> Tensor:
         if len(tensor._type.shape) != 1:
             name = "self" if position == 1 else "vec2"
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(tensor._type.shape)}-D")
-    return reshape(input, (input._type.numel, 1)) * vec2
+    shape = input._type.numel, 1
+    # as ``reshape`` does, without a search for the way
+    column = view_sizes(input, *shape) if input._geometry_of().contiguous else reshape(input, shape)
+    return apply(_MUL, (column, vec2))
 
 
 @composite(out=CAST_ONTO_ITSELF)
