@@ -17,8 +17,8 @@ from fgrad.mutable.tensor.tensor_type import tensor_type
 from fgrad.mutable.types import dtypes
 from fgrad.mutable.types.type_names import type_name
 from fgrad.mutable.values.evaluation import constant, is_abstract
-from fgrad.mutable.write.copying import warn_of_imaginary
-from fgrad.torch.ops.creation.copying import copy_, fill_
+from fgrad.mutable.write.copying import copied_into, warn_of_imaginary
+from fgrad.torch.ops.creation.copying import fill_
 from fgrad.torch.ops.creation.data import tensor_from_data
 from fgrad.torch.ops.creation.making import elements_of, tensor_from_array
 from fgrad.torch.ops.creation.sequences import is_sequence
@@ -277,7 +277,7 @@ def copy_to(target: Tensor, value: Tensor) -> None:
     """``copy_`` of a value, without its leading axes of size 1."""
     shape = target._type.shape
     if value._type.shape == shape:
-        copy_(target, value)
+        copied_into(target, value)
         return
     if not value._type.shape:
         warn_of_imaginary(value._type.dtype, target._type.dtype)
@@ -285,7 +285,7 @@ def copy_to(target: Tensor, value: Tensor) -> None:
         return
     source = view_sizes(value, _without_leading_ones(value._type.shape))
     source_shape = source._type.shape
-    copy_(target, source if source_shape == shape else expand(source, shape))
+    copied_into(target, source if source_shape == shape else expand(source, shape))
 
 
 def _without_leading_ones(shape: Ints) -> Ints:
