@@ -2,8 +2,8 @@
 
 NOTE [What a node holds]
 A node has an edge for each differentiable input of the operation: the node, and which of its outputs, that made the
-input; None where no derivative flows.  What few nodes have, such as hooks (see NOTE [Hook order]), is in a record of its
-own, made with the first of them: every operation makes a node, and each field of it takes time.
+input; None where no derivative flows.  What few nodes have, such as hooks (see NOTE [Hook order]), is in a record
+that is made with the first of them: every operation makes a node, and each field of it takes time.
 """
 
 import itertools

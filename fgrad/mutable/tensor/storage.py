@@ -10,7 +10,7 @@ A counter also remembers the last writes, for error messages.
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,6 +41,10 @@ class Write(NamedTuple):
     operation: str
     source: RawSource | None
     through: str
+
+
+#: faster than the named tuple's own constructor, a Python function
+_new_tuple: Callable[..., Any] = tuple.__new__
 
 
 class RepeatedWrites:
@@ -85,8 +89,7 @@ class VersionCounter:
             self.value += 1
             if self.writes is None:
                 self.writes = deque(maxlen=WRITES_KEPT)
-            # faster than the named tuple's own constructor, a Python function
-            self.writes.append(tuple.__new__(Write, (self.value, operation, source, through)))
+            self.writes.append(_new_tuple(Write, (self.value, operation, source, through)))
 
     def settle(self) -> None:
         """Take the value back from an owner, if there is one: see NOTE [Owned tensors]."""

@@ -396,7 +396,7 @@ def deferred_read(tensor: Tensor) -> Reading | None:
 
 def alias(tensor: Tensor, counter: VersionCounter | None = None, cls: type = Tensor) -> Tensor:
     """Another handle on the same elements, with no history; it shares the version counter unless one is passed."""
-    other = object.__new__(cls)
+    other = new(cls)
     other._storage = tensor._storage
     other._type = tensor._type
     other._counter = tensor._counter if counter is None else counter

@@ -153,9 +153,10 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def _get_grad(self: Tensor) -> Tensor | None:
     """The gradient that backward has left here, or None."""
     # the stored node: reading .grad must not fail because a view could not regenerate its own
-    if self._grad is None and not self._retains_grad and self._node is not None:
+    grad = self._grad
+    if grad is None and not self._retains_grad and self._node is not None:
         warn(explain.non_leaf(self, NON_LEAF), UserWarning)
-    return self._grad
+    return grad
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
