@@ -4,11 +4,27 @@ from typing import Any
 
 import pytest
 
+import fgrad.torch
+from tests.benchmarks.operations import LINES, operation
 from tests.torch.both import Case, agree
 
 pytestmark = pytest.mark.fast
 
 theirs = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_nodes_and_writes_know_the_line_that_called(line: str):
+    """Nothing that calls an operation is nearer to it than the frame at which the search for the user's begins."""
+    call = operation(fgrad.torch, line)
+    for _ in range(3):
+        result = call()  # the first call goes another way than those that find its plan
+    for x in result if isinstance(result, tuple | list) else [result]:
+        if getattr(x, "grad_fn", None) is not None:
+            assert x.grad_fn._source[0] is call.__code__
+    for write in call.__globals__["z"]._counter.last_writes():
+        assert write.source[0] is call.__code__
+
 
 CALLS = {
     "1 - x": lambda torch, x: 1 - x,

@@ -60,6 +60,16 @@ CLASSIFICATION: list[Sample] = [
     Sample(_F + "nll_loss", (normal(2, 3, 4), integers(2, 4, high=3)), label="3d"),
     Sample(_F + "nll_loss", (normal(2, 3, 2, 2, 2), integers(2, 2, 2, 2, high=3)), {"reduction": "none"}, "5d"),
     Sample(_F + "nll_loss", (X, np.full(3, -100)), label="all-ignored", order=1),
+    *[
+        Sample(_F + "nll_loss", (X, np.array([1, -100, 3]), *weight), {"reduction": r}, f"one-ignored-{r}", frozen=(2,))
+        for r in _REDUCTIONS
+        for weight in ((), (positive(4),))
+    ],
+    *[
+        Sample(_F + "nll_loss", (X, CLASSES, positive(4)), {"reduction": r}, f"weight-{r}", frozen=(2,))
+        for r in _REDUCTIONS
+    ],
+    Sample(_F + "nll_loss", (normal(0, 4), np.zeros(0, int)), label="no rows", order=1),
     Sample(_F + "nll_loss", (X, np.array([0, 1, 9])), label="out-of-bounds"),
     Sample(_F + "nll_loss", (X, np.array([0, 1])), label="batch"),
     Sample(_F + "nll_loss", (X, normal(3)), label="floating"),
