@@ -47,14 +47,15 @@ from fgrad.mutable.operation.operation_node import (
     node_of,
     type_at,
 )
+from fgrad.mutable.operation.origins import note_origin
 from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback, Reads, planned_graph, types_of
 from fgrad.mutable.operation.sizes import Pattern, Sized, pattern_of
 from fgrad.mutable.operation.traits import COMPUTING, GRADIENTS, WRITING, Computing, Gradients, Writing
 from fgrad.mutable.ports import LIFTED, PUSH
 from fgrad.mutable.tensor.cut import constants
 from fgrad.mutable.tensor.exported import Fixed
+from fgrad.mutable.tensor.in_memory import transposed
 from fgrad.mutable.tensor.node import named
-from fgrad.mutable.tensor.origin import Origin, origin_of
 from fgrad.mutable.tensor.saved import save
 from fgrad.mutable.tensor.storage import DeferredStorage, Storage, held_value
 from fgrad.mutable.tensor.tensor import Tensor, deferred_read, find_nodes, is_tracked, new_tensor
@@ -65,7 +66,7 @@ from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
-from fgrad.seam import Graph, Places, RawSource, checks_each_primitive, replacement, simplify, visible
+from fgrad.seam import Graph, Places, checks_each_primitive, replacement, simplify, visible
 
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
 
@@ -154,6 +155,7 @@ class Planned(Plan):
         "numbers",
         "layouts",
         "columns",
+        "any_order",
         "blank",
         "join",
         "not_derived",
@@ -231,6 +233,8 @@ class Planned(Plan):
         factors = [(at, i) for at, (i, name) in enumerate(self.named_operands) if name in gradients.columns]
         #: the pull-backs for column-major operands, if that makes a difference
         self.columns: ColumnMajorGradients | None = ColumnMajorGradients(factors) if factors else None
+        #: whether it is a product of matrices, which BLAS reads by rows as well as by columns
+        self.any_order: bool = self.columns is not None and operation.computing.strides is None
         #: the operation's name in errors, which for a write ends in "_"
         self.called: str = operation.name if into is None else f"{operation.name}_"
         #: the operands without a derivative, by their indices among those present
@@ -381,27 +385,28 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
 
     NOTE [The short path]
     Nearly all operations are met in the same state: no unusual mode is on, the operands are whole row-major tensors
-    whose arrays NumPy holds, and NumPy runs the plan.  Such a call goes straight from the operands to the result here;
-    any other starts again in ``apply_in_general``.
+    (or a matrix's transpose, for a product) whose arrays NumPy holds, and NumPy runs the plan.  Such a call goes
+    straight from the operands to the result here; any other starts again in ``apply_in_general``.
     """
     if unusual.on or elsewhere.exist:
         return apply_in_general(operation, operands, params)
     types: list[OperandType] = []
     values: list[Any] = []
-    tracked = origin = False
+    tracked = origin = turned = False
     for x in operands:
         if isinstance(x, Tensor):
             storage = x._storage
-            if (
-                (storage.__class__ is not Storage and storage.__class__ is not Fixed)
-                or x._geometry is not None
-                or storage.strides is not None
-            ):
+            if (storage.__class__ is not Storage and storage.__class__ is not Fixed) or storage.strides is not None:
                 return apply_in_general(operation, operands, params)
             types.append(x._type)
             value = storage.array
             if value.__class__ is not ndarray or storage.home is not None:
                 return apply_in_general(operation, operands, params)
+            if x._geometry is not None:
+                value = transposed(storage, x._geometry)
+                if value is None:
+                    return apply_in_general(operation, operands, params)
+                turned = True
             values.append(value)
             if x._requires_grad or x._node is not None:
                 if x._inference:
@@ -420,7 +425,7 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
             except OverflowError:
                 return apply_in_general(operation, operands, params)
     plan = operation.plans.get((tuple(types), params))
-    if plan is None or (layouts := plan.layouts) is None or checks_each_primitive():
+    if plan is None or (layouts := plan.layouts) is None or checks_each_primitive() or (turned and not plan.any_order):
         return apply_in_general(operation, operands, params)
     routine = plan.routine
     if routine.kernel is not None:
@@ -546,32 +551,6 @@ def check_same_device(operation: Operation, operands: Sequence[Any]) -> None:
                     f"{first} and {device}!"
                 )
             first = device
-
-
-def note_origin(
-    operation: str, operands: Sequence[Any], results: Sequence[Tensor], source: RawSource | None, reason: str = ""
-) -> None:
-    """Note the origin of results without history: see NOTE [Origins]."""
-    tracked: list[Any] = []
-    parents: list[Origin] = []
-    for x in operands:
-        if isinstance(x, Tensor):
-            if is_tracked(x):
-                tracked.append(_node_or_leaf(x))
-            elif x._origin is not None:
-                parents.append(x._origin)
-    if not reason and tracked:
-        reason = "not differentiable" if modes.grad else "no_grad"
-    origin = origin_of(operation, source, reason or None, tracked, parents)
-    for result in results:
-        result._origin = origin
-
-
-def _node_or_leaf(tensor: Tensor) -> Any:
-    """The node of a tensor with history, or the leaf itself; for a view without a node, its base's."""
-    if tensor._node is None and not tensor._requires_grad and tensor._view is not None:
-        return _node_or_leaf(tensor._view.base)
-    return tensor._node or tensor
 
 
 def has_non_inference(operation: Operation, operands: Sequence[Any]) -> bool:

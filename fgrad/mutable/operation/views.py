@@ -8,8 +8,9 @@ from attrs import define, field
 
 from fgrad.mutable.context.modes import modes, unusual
 from fgrad.mutable.layout.geometry import Geometry
-from fgrad.mutable.operation.operation import Operation, Planned, check_integers, note_origin
+from fgrad.mutable.operation.operation import Operation, Planned, check_integers
 from fgrad.mutable.operation.operation_node import node_of
+from fgrad.mutable.operation.origins import note_origin
 from fgrad.mutable.ports import CARRY
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.storage import VersionCounter

@@ -116,6 +116,16 @@ def elements(array: Any, strides: Ints | None, dtype: Any, geometry: Geometry) -
     return values
 
 
+def transposed(storage: Any, geometry: Geometry) -> np.ndarray | None:
+    """The transpose of a row-major storage's array, if a geometry selects that; None if it does not."""
+    array = storage.array
+    if array.ndim != 2 or geometry.strides != (1, array.shape[1]) or geometry.sizes != (array.shape[1], array.shape[0]):
+        return None
+    if geometry.offset or geometry.conj or geometry.neg or geometry.dtype is not storage.dtype:
+        return None
+    return array.T
+
+
 def is_replaceable(storage: Any, geometry: Geometry) -> bool:
     """Whether the elements that a geometry selects can be replaced in place, and need no program."""
     array = storage.array

@@ -36,10 +36,10 @@ from fgrad.mutable.operation.operation import (
     apply,
     check_same_device,
     has_non_inference,
-    note_origin,
     without_wide_integers,
 )
 from fgrad.mutable.operation.operation_node import OperationNode, node_of, zeros
+from fgrad.mutable.operation.origins import note_origin
 from fgrad.mutable.operation.overlap import (
     check_copied,
     check_overlap,

@@ -11,7 +11,7 @@ from fgrad.mutable.backward.engine import queue_callback
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.warning import warn
 from fgrad.mutable.operation.capture import note_position
-from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.operation.origins import note_origin
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.cut import constant_of, cut, derive, grafted
 from fgrad.mutable.tensor.hooks import RemovableHandle, register

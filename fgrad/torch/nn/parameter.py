@@ -5,7 +5,7 @@ from typing import Any
 from fgrad.graph.source import here
 from fgrad.mutable.context.modes import modes
 from fgrad.mutable.context.torch_function.protocol import disabled_torch_function_impl, plain, watch
-from fgrad.mutable.operation.operation import note_origin
+from fgrad.mutable.operation.origins import note_origin
 from fgrad.mutable.tensor.attributes import state_of
 from fgrad.mutable.tensor.cut import cut
 from fgrad.mutable.tensor.tensor import Tensor, alias, is_tracked
