@@ -428,6 +428,8 @@ def apply(operation: Operation, operands: Sequence[Any], params: tuple[Any, ...]
     if plan is None or (layouts := plan.layouts) is None or checks_each_primitive() or (turned and not plan.any_order):
         return apply_in_general(operation, operands, params)
     routine = plan.routine
+    if turned and not routine.begun:
+        with_x64(routine.begin)  # so far only its variants that transpose by themselves have run
     if routine.kernel is not None:
         out = silent().run(routine.kernel, *values)
         out.setflags(False)  # write=False; twice as fast by position
