@@ -142,7 +142,8 @@ class Called:
     def outputs(self, values: Sequence[Any]) -> tuple[Any, Any]:
         """The function's output and its auxiliary data, from the values of the recording's outputs."""
         flat, tree = tree_util.tree_flatten(self.aux)
-        set_aux(flat, self.traced, values[self.count : self.count + len(self.traced)])
+        if self.traced:
+            set_aux(flat, self.traced, values[self.count : self.count + len(self.traced)])
         return self.out.unflatten(values[: self.count]), tree_util.tree_unflatten(tree, flat)
 
 
@@ -158,7 +159,7 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
         aux_flat, _ = flattened(aux, "aux", what)
-        traced, aux_values = recorded_aux(recorder, aux_flat)
+        traced, aux_values = recorded_aux(recorder, aux_flat) if aux_flat else ((), ())
         return Called(close(recorder, [*out.values, *aux_values]), out, aux, tuple(traced))
     finally:
         recorder.open = False

@@ -148,14 +148,15 @@ def _value_and_grad(
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
             aux_flat, aux_tree = flattened(aux, "aux", what)
-            traced, aux_values = recorded_aux(recorder, aux_flat)
+            traced, aux_values = recorded_aux(recorder, aux_flat) if aux_flat else ((), ())
             recorded = close(recorder, [value, *aux_values])
         finally:
             recorder.open = False
         count = len(flat.values)
         plan = recorded.cached((what, count), lambda graph: _grad_plan(graph, count, first))
         outs = plan.program(recorded.values)
-        set_aux(aux_flat, traced, outs[1 - first : 1 - first + len(traced)])
+        if traced:
+            set_aux(aux_flat, traced, outs[1 - first : 1 - first + len(traced)])
         grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.results, flat.values, strict=True)]
         gradient = flat.unflatten(grads)
         gradient = gradient[0] if single else gradient
