@@ -72,11 +72,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
                 f"For a function of one argument write jvp(f, (x,), (t,))."
             )
     try:
-        flat = leaves(tuple(primals), "primals", "jvp")
+        flat = leaves(primals, "primals", "jvp")
     except errors.ReferenceArgumentError:
-        return jvp_of_references(jvp, fun, tuple(primals), tuple(tangents), has_aux)
+        return jvp_of_references(jvp, fun, primals, tangents, has_aux)
     types = flat.types
-    flat_tangents = matching(tuple(tangents), flat.tree, types, "tangents", "primals")
+    flat_tangents = matching(tangents, flat.tree, types, "tangents", "primals")
     called = call(
         lambda tracers: fun(*flat.unflatten(tracers)),
         flat.values,

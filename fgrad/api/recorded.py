@@ -7,18 +7,18 @@ import jax
 from attrs import frozen
 from jax import tree_util
 
-from fgrad import errors
-from fgrad.api.arguments import Leaves, flattened, leaves, path_of, with_positions
+from fgrad.api.arguments import Leaves, flattened, leaves, with_positions
 from fgrad.graph.graph import Builder, Graph
 from fgrad.graph.op import intern
 from fgrad.jaxcore import ShapedArray, Tracer, checks_each_primitive, primitive, restore_trace, set_trace, typeof
-from fgrad.jaxtypes import is_inexact, is_reference
+from fgrad.jaxtypes import is_inexact
 from fgrad.passes.dependence import passed_on
 from fgrad.passes.jvp import values_by_rules
 from fgrad.record.kept import note_end
 from fgrad.record.operands import explain
 from fgrad.record.origin import Call
 from fgrad.record.recorder import Derivatives, Recorder
+from fgrad.record.references import Cell, is_own
 from fgrad.run.cache import Cache
 from fgrad.run.executable import PROGRAM_LIMIT, run
 
@@ -142,8 +142,8 @@ class Called:
     def outputs(self, values: Sequence[Any]) -> tuple[Any, Any]:
         """The function's output and its auxiliary data, from the values of the recording's outputs."""
         flat, tree = tree_util.tree_flatten(self.aux)
-        for i, x in zip(self.traced, values[self.count :], strict=False):
-            flat[i] = x
+        if self.traced:
+            set_aux(flat, self.traced, values[self.count : self.count + len(self.traced)])
         return self.out.unflatten(values[: self.count]), tree_util.tree_unflatten(tree, flat)
 
 
@@ -159,8 +159,8 @@ def call(fun: Callable[..., Any], inputs: Sequence[Any], has_aux: bool, of: Call
         result, aux = split_aux(result, has_aux, what)
         out = leaves(result, "output", f"{what}: the function's output")
         aux_flat, _ = flattened(aux, "aux", what)
-        traced = tuple(recorded_aux(recorder, aux, aux_flat, what)) if aux_flat else ()
-        return Called(close(recorder, [*out.values, *(aux_flat[i] for i in traced)]), out, aux, traced)
+        traced, aux_values = recorded_aux(recorder, aux_flat) if aux_flat else ((), ())
+        return Called(close(recorder, [*out.values, *aux_values]), out, aux, tuple(traced))
     finally:
         recorder.open = False
 
@@ -188,16 +188,22 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     return value, aux
 
 
-def recorded_aux(recorder: Recorder, aux: Any, flat: Sequence[Any], what: str) -> list[int]:
-    """Which of the ``flat`` leaves of ``aux`` the recorder has computed.
+def recorded_aux(recorder: Recorder, flat: Sequence[Any]) -> tuple[list[int], list[Any]]:
+    """Which of the ``flat`` leaves of ``aux`` the recorder has computed, and their values: what a reference holds."""
+    traced = [i for i, x in enumerate(flat) if recorder.records((x,)) or is_own(recorder, x)]
+    return traced, [x.value if isinstance(x, Cell) else x for x in map(flat.__getitem__, traced)]
 
-    Raises:
-      ReferenceArgumentError: one is a reference that the function has made.
-    """
-    for i, x in enumerate(flat):
-        if isinstance(x, Tracer) and x._trace is recorder and is_reference(x.aval):
-            raise errors.reference_argument(path_of(aux, i, "aux"), what)
-    return [i for i, x in enumerate(flat) if recorder.records((x,))]
+
+def set_aux(flat: list[Any], traced: Sequence[int], values: Sequence[Any]) -> None:
+    """Put the ``values`` of those leaves into ``flat``; a reference that the function has made becomes one outside."""
+    made = {}
+    for i, x in zip(traced, values, strict=True):
+        cell = flat[i]
+        if isinstance(cell, Cell):
+            if id(cell) not in made:
+                made[id(cell)] = jax.new_ref(x)
+            x = made[id(cell)]
+        flat[i] = x
 
 
 def inexact_inputs(types: Sequence[ShapedArray], count: int, nonzero: Sequence[bool] | None = None) -> list[int]:

@@ -64,6 +64,8 @@ class OnContents:
             if isinstance(x, Cell):
                 self.returned[k] = next((i for i in self.positions if cells[i] is x), None)
                 flat[k] = x[...]
+        given = {id(cells[i]): self.flat[i] for i in self.positions}
+        aux = tree_util.tree_map(lambda x: given.get(id(x), x), aux)
         return (tree_util.tree_unflatten(tree, flat), [cells[i][...] for i in self.positions]), aux
 
     def write(self, new: Sequence[Any]) -> None:

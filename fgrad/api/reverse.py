@@ -24,7 +24,7 @@ from fgrad.api.arguments import (
 )
 from fgrad.api.names import Differentiation, marked
 from fgrad.api.pullback import VJP, Pullback, zero
-from fgrad.api.recorded import call, close, inexact_inputs, record, recorded_aux, split_aux, weak_as
+from fgrad.api.recorded import call, close, inexact_inputs, record, recorded_aux, set_aux, split_aux, weak_as
 from fgrad.api.references import vjp_of_references
 from fgrad.graph.graph import Graph
 from fgrad.graph.source import boundary
@@ -148,15 +148,15 @@ def _value_and_grad(
             value, aux = split_aux(result, has_aux, what)
             _check_output(value, holomorphic, what)
             aux_flat, aux_tree = flattened(aux, "aux", what)
-            traced = recorded_aux(recorder, aux, aux_flat, what) if aux_flat else []
-            recorded = close(recorder, [value, *map(aux_flat.__getitem__, traced)])
+            traced, aux_values = recorded_aux(recorder, aux_flat) if aux_flat else ((), ())
+            recorded = close(recorder, [value, *aux_values])
         finally:
             recorder.open = False
         count = len(flat.values)
         plan = recorded.cached((what, count), lambda graph: _grad_plan(graph, count, first))
         outs = plan.program(recorded.values)
-        for i, x in zip(traced, outs[1 - first : 1 - first + len(traced)], strict=True):
-            aux_flat[i] = x
+        if traced:
+            set_aux(aux_flat, traced, outs[1 - first : 1 - first + len(traced)])
         grads = [outs[k] if k is not None else zero(typeof(x)) for k, x in zip(plan.results, flat.values, strict=True)]
         gradient = flat.unflatten(grads)
         gradient = gradient[0] if single else gradient

@@ -104,6 +104,7 @@ def test_linearize_computes_the_value_once():
     [
         (X, (X,), TypeError, r"primals must be a tuple or list"),
         ((X,), X, TypeError, r"tangents must be a tuple or list"),
+        ([X], (X,), TypeError, r"structure of tangents.*expected.*got"),
         ((X,), (X, X), TypeError, r"structure of tangents.*expected.*got"),
         (({"a": X},), ({"b": X},), TypeError, r"structure of tangents"),
         (({"a": X},), ({"a": X[:2]},), ValueError, r"tangents\[0\]\['a'\].*expected: float32\[3\].*got: *float32\[2\]"),

@@ -314,15 +314,68 @@ def test_forward_mode_at_a_reference_that_is_closed_over_too():
 
 
 @pytest.mark.parametrize("transform", [fgrad.grad, fgrad.value_and_grad])
-def test_a_reference_that_the_function_made_is_no_result(transform):
+def test_a_reference_that_the_function_made_is_no_output(transform):
     for x in (1.0, jnp.float32(1.0)):
         with pytest.raises(errors.ReferenceArgumentError, match="the function's output is a reference"):
             transform(jax.new_ref)(x)
-        with pytest.raises(errors.ReferenceArgumentError, match=r"aux\['r'\] is a reference"):
-            transform(lambda x: (x, {"r": jax.new_ref(x)}), has_aux=True)(x)
-    with pytest.raises(errors.ReferenceArgumentError, match="aux is a reference"):
-        fgrad.vjp(lambda x: (x, jax.new_ref(x)), 1.0, has_aux=True)
-    # one from outside is
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda lib, f, x: lib.grad(f, has_aux=True)(x)[1],
+        lambda lib, f, x: lib.value_and_grad(f, has_aux=True)(x)[0][1],
+        lambda lib, f, x: lib.jacrev(f, has_aux=True)(x)[1],
+        lambda lib, f, x: lib.vjp(f, x, has_aux=True)[2],
+        lambda lib, f, x: lib.jvp(f, (x,), (x,), has_aux=True)[2],
+        lambda lib, f, x: lib.linearize(f, x, has_aux=True)[2],
+    ],
+)
+def test_a_reference_that_the_function_made_is_auxiliary_data(transform):
+    def f(x):
+        ref, number = jax.new_ref(x), jax.new_ref(jnp.arange(2))
+        ref[...] = ref[...] * x
+        return jnp.sum(x), (ref, {"same": ref, "number": number, "value": x})
+
+    for call in (lambda run: run(), lambda run: jax.jit(run)(), lambda run: fgrad.jit(run)()):
+        found = []
+        for lib in (jax, fgrad):
+
+            def run(lib=lib):
+                ref, rest = transform(lib, f, jnp.float32(3.0))
+                assert rest["same"] is ref
+                ref[...] += 1.0
+                return ref[...], rest["number"][...], rest["value"]
+
+            found.append(call(run))
+        same(*found)
+
+
+def test_the_derivative_of_what_a_reference_in_auxiliary_data_holds():
+    def outer(lib):
+        def f(x):
+            slope, ref = lib.grad(lambda x: (x**2, jax.new_ref(x**3)), has_aux=True)(x)
+            return slope * ref[...]
+
+        return f
+
+    assert fgrad.grad(outer(fgrad))(2.0) == jax.grad(outer(jax))(2.0) == jax.grad(outer(fgrad))(2.0)
+
+
+def test_an_argument_that_is_auxiliary_data():
+    def f(x, ref):
+        ref[...] *= x
+        return ref[...] * x, (ref, x)
+
+    for lib in (jax, fgrad):
+        ref, tangent = jax.new_ref(2.0), jax.new_ref(1.0)
+        assert lib.vjp(f, 3.0, ref, has_aux=True)[2][0] is ref
+        assert lib.linearize(f, 3.0, ref, has_aux=True)[2][0] is ref
+        assert lib.jvp(f, (3.0, ref), (1.0, tangent), has_aux=True)[2][0] is ref
+        assert ref[...] == 54.0
+
+
+def test_references_from_outside_are_auxiliary_data():
     outside = jax.new_ref(2.0)
     assert fgrad.grad(lambda x: (x, outside), has_aux=True)(1.0)[1] is outside
 
