@@ -94,23 +94,23 @@ class OperationNode(Node):
         pullback = self.pullback
         if self.released and self.saved:
             raise RELEASED.call(self)
-        cotangents: list[Tensor] = []
-        missing = 0
-        for k in plan.inexact:
-            g = grads[k]
-            if g is None:
-                missing += 1
-                g = zeros(plan.out_types[k])
-            cotangents.append(g)
-        if pullback is NOTHING or missing == len(cotangents):
+        received = tuple([k for k in plan.inexact if grads[k] is not None])
+        if pullback is NOTHING or not received:
             return [None] * len(self.next_edges)
+        missing = len(received) < len(plan.inexact)
+        if missing:
+            pullback = plan.partial_pullback(pullback, received)
+        cotangents = [zeros(plan.out_types[k]) if (g := grads[k]) is None else g for k in pullback.received]
         if modes.grad or (unusual.on and modes.dual_level >= 0):
             # as results of recorded operations, so that they can be differentiated again
-            gradients = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
+            values = self._read(grads, SavedTensor.operand)
+            if pullback is not self.pullback:
+                values = pullback.operands_of(self.pullback, values)
+            gradients = REPLAY.call(self, pullback, [*values, *cotangents])
         else:
             gradients = self._computed(pullback, cotangents, grads)
-        if missing:
-            undefined = pullback.undefined([grads[k] for k in plan.inexact])
+        if missing or self.pullback.absent == "unread":
+            undefined = self.pullback.undefined([grads[k] for k in plan.inexact])
             gradients = [None if x else g for g, x in zip(gradients, undefined, strict=True)]
         return gradients if len(gradients) == len(self.next_edges) else self._spread(gradients)
 
@@ -131,6 +131,8 @@ class OperationNode(Node):
         if pullback.only_views and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
         values = self._read(grads, SavedTensor.waiting)
+        if pullback is not self.pullback:
+            values = pullback.operands_of(self.pullback, values)
         waits = pullback.routine.defers
         for g in cotangents:
             values.append(g._waiting())

@@ -35,7 +35,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     "PreluKernelBackward0",
     strides=elementwise,
     backward_node="PreluKernelBackwardBackward0",
-    defined=True,
+    absent="none",
     always_saved=("self", "weight"),
 )
 @single

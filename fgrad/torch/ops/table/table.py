@@ -29,7 +29,7 @@ from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
+from fgrad.mutable.operation.traits import Absent, Computing, Gradients, Sequential, Writing
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
@@ -143,7 +143,7 @@ def operation(
     not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
     passing: Passing = "itself",
-    defined: bool = False,
+    absent: Absent = "dependent",
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
@@ -160,7 +160,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
-        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, defined: see ``Gradients``.
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, absent: see ``Gradients``.
       overlap, overloads, sequence, unrecorded: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -194,7 +194,7 @@ def operation(
                 not_derived,
                 refuse,
                 passing,
-                defined,
+                absent,
             ),
             Writing(overlap, overloads, sequence, unrecorded),
         )
