@@ -7,8 +7,8 @@ the equivalent function.  Where PyTorch has one operation for a whole formula (`
 table's entry names its node in ``backward_node``, and the pull-back runs as one operation.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +18,7 @@ from fgrad.mutable.layout.gradient_views import MOVES, ViewChain
 from fgrad.mutable.operation.graph_operation import graph_operation, node_name
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.operation.output_strides import elementwise, laid_out_in
+from fgrad.mutable.operation.output_strides import ELEMENTWISE, SPATIAL, elementwise, laid_out_in
 from fgrad.mutable.operation.plan import Pullback
 from fgrad.mutable.operation.traits import GRADIENTS, Absent, Computing, Gradients
 from fgrad.mutable.operation.views import ViewOperation, apply_view
@@ -150,7 +150,13 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
     if callable(fused):
         fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:
-        strides = _of_fused if node.broadcasts_saved else None
+        strides = plan.operation.computing.strides
+        if strides in SPATIAL:
+            strides = _OF_IMAGES[strides]
+        elif strides in ELEMENTWISE:
+            strides = elementwise if plan.operation.gradients.saved_first else _of_fused
+        else:
+            strides = None
         gradients = _OF_BACKWARD[plan.operation.gradients.absent]
         return apply(graph_operation(graph, f"{plan.operation.name}_backward", fused, strides, gradients), tensors)
     first = len(tensors) - len(pullback.received)
@@ -163,6 +169,13 @@ def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return elementwise([*operands[-1:], *operands[:-1]], shape)
 
 
+def _of_images(of_images: Callable[..., Ints | None], operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """The strides of the backward of an operation on images: those of a saved one, or else of the result's gradient."""
+    return of_images(operands[:-1] or operands, shape)
+
+
+#: functions to the strides of a backward's results, by the function to those of the operation's results
+_OF_IMAGES = {of_images: partial(_of_images, of_images) for of_images in SPATIAL}
 #: of a backward's own node
 _OF_BACKWARD = {absent: Gradients(absent=absent) for absent in get_args(Absent)}
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))

@@ -21,7 +21,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import View
 from fgrad.mutable.operation.gradient_layouts import saved_reads
 from fgrad.mutable.operation.operands import getter, number
-from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
+from fgrad.mutable.operation.output_strides import ELEMENTWISE, SPATIAL, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
 from fgrad.mutable.ports import CARRY, INTEGER_GRADIENT, RELEASED, REPLAY, REQUESTED
@@ -141,7 +141,10 @@ class OperationNode(Node):
                 waits = True
         outs = defer(pullback.routine, values) if waits else pullback.routine(values)
         layouts = pullback.strides
-        if len(cotangents) == 1 and (has_own_strides(cotangents[0]) or self.plan.operation.gradients.saved_first):
+        of_images = self.plan.operation.computing.strides
+        if of_images in SPATIAL:
+            layouts = self._of_images(of_images, pullback, cotangents)
+        elif len(cotangents) == 1 and (has_own_strides(cotangents[0]) or self.plan.operation.gradients.saved_first):
             layouts = self._following(pullback, cotangents[0])
         gradients = []
         types, present = self.plan.types, self.plan.present
@@ -171,6 +174,16 @@ class OperationNode(Node):
             if strides is None and type_at(self.plan, i).shape == shape
             else strides
             for i, strides, more in zip(pullback.wrt, pullback.strides, factors, strict=True)
+        ]
+
+    def _of_images(
+        self, of_images: Callable[..., Ints | None], pullback: Pullback, cotangents: Sequence[Tensor]
+    ) -> Sequence[Ints | None]:
+        """The strides of gradients of images: those of a saved image or kernel, or else of a result's gradient."""
+        images = [s.tensor for s in self.saved if isinstance(s, SavedTensor)] or cotangents
+        return [
+            of_images(images, type_at(self.plan, i).shape) if strides is None else strides
+            for i, strides in zip(pullback.wrt, pullback.strides, strict=True)
         ]
 
     def _spread(self, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

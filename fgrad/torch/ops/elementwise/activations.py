@@ -36,6 +36,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     strides=elementwise,
     backward_node="PreluKernelBackwardBackward0",
     absent="none",
+    gradient_saved_first=True,
     always_saved=("self", "weight"),
 )
 @single
