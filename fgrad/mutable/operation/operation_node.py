@@ -94,13 +94,17 @@ class OperationNode(Node):
         pullback = self.pullback
         if self.released and self.saved:
             raise RELEASED.call(self)
-        received = tuple([k for k in plan.inexact if grads[k] is not None])
-        if pullback is NOTHING or not received:
+        cotangents: list[Tensor] = []
+        for k in plan.inexact:
+            g = grads[k]
+            if g is not None:
+                cotangents.append(g)
+        if pullback is NOTHING or not cotangents:
             return [None] * len(self.next_edges)
-        missing = len(received) < len(plan.inexact)
+        missing = len(cotangents) < len(plan.inexact)
         if missing:
-            pullback = plan.partial_pullback(pullback, received)
-        cotangents = [zeros(plan.out_types[k]) if (g := grads[k]) is None else g for k in pullback.received]
+            pullback = plan.partial_pullback(pullback, tuple([k for k in plan.inexact if grads[k] is not None]))
+            cotangents = [zeros(plan.out_types[k]) if (g := grads[k]) is None else g for k in pullback.received]
         if modes.grad or (unusual.on and modes.dual_level >= 0):
             # as results of recorded operations, so that they can be differentiated again
             values = self._read(grads, SavedTensor.operand)

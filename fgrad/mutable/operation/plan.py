@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Ints
@@ -191,8 +191,7 @@ class Plan:
         pullback = self._special.get(key)
         if pullback is None:
             parts = with_x64(_pullback, self.graph, wrt, received, reads_outputs, self.always_saved)
-            pullback = as_pullback(wrt, received, *parts)
-            pullback = self._special[key] = evolve(pullback, views=(None,) * len(wrt), only_views=False)
+            pullback = self._special[key] = as_pullback(wrt, received, *parts)
         return pullback
 
     def partial_pullback(self, pullback: Pullback, received: tuple[int, ...]) -> Pullback:
