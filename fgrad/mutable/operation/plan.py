@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Ints
@@ -203,7 +203,7 @@ class Plan:
             return pullback
         partial = self.special_pullback(pullback.wrt, received, self.reads_outputs)
         reads_more = set(partial.inputs) - set(pullback.inputs) or set(partial.outputs) - set(pullback.outputs)
-        return pullback if reads_more else partial
+        return pullback if reads_more else evolve(partial, strides=pullback.strides)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         pushforward = self._pushforwards.get(varied)
