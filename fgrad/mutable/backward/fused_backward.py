@@ -32,7 +32,7 @@ from fgrad.mutable.context.modes import modes
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.operation.plan import NOTHING, Pullback
+from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback
 from fgrad.mutable.tensor.changes import changes
 from fgrad.mutable.tensor.node import Edge, Node, updating_leaf
 from fgrad.mutable.tensor.saved import SavedTensor
@@ -73,14 +73,13 @@ Key = tuple[Any, ...]
 
 @frozen
 class Step:
-    """One node's step of the program: its pull-back, the outputs that it takes gradients of, and its edges.
+    """One node's step of the program: its plan and pull-back, and its edges.
 
     An edge is the index of the node that follows (or, from ``-1`` down, of a leaf) and the number of its output.
     """
 
+    plan: Plan
     pullback: Pullback
-    out_types: tuple[TensorType, ...]
-    inexact: tuple[int, ...]
     edges: tuple[tuple[int, int] | None, ...]
     #: how each saved value is read from its storage's array
     saved: tuple[Reading | None, ...]
@@ -254,9 +253,8 @@ class FusibleBackward:
         indices = self.indices
         steps = [
             Step(
+                node.plan,
                 node.pullback,
-                tuple(node.plan.out_types),
-                node.plan.inexact,
                 tuple([None if edge is None else (indices[edge[0]], edge[1]) for edge in node.next_edges]),
                 tuple([deferred_read(s.tensor) if isinstance(s, SavedTensor) else None for s in node.saved]),  # type: ignore[arg-type]
             )
@@ -349,20 +347,25 @@ class Recording:
     def run_step(self, step: Step, index: int, values: Iterator[int]) -> None:
         """Append one node's pull-back, and pass its results on."""
         saved = [self.read(how, next(values)) for how in step.saved]
-        received = [self.waiting.pop((index, k), None) for k in step.inexact]
-        if step.pullback is NOTHING or all(g is None for g in received):
+        plan = step.plan
+        gradients_of = {k: self.waiting.pop((index, k), None) for k in plan.inexact}
+        received = tuple([k for k, g in gradients_of.items() if g is not None])
+        if step.pullback is NOTHING or not received:
             return
+        pullback = plan.partial_pullback(step.pullback, received)
         cotangents = []
-        for g, k in zip(received, step.inexact, strict=True):
-            type = step.out_types[k]
+        for k in pullback.received:
+            g, type = gradients_of[k], plan.out_types[k]
             if g is None:
                 g = self.builder.splice(_zeros(type.shape, type.dtype.numpy), [])[0]
             self.check(g, type)
             cotangents.append(g)
-        gradients = self.builder.splice(step.pullback.routine.graph, [*saved, *cotangents])
+        operands = pullback.operands_of(step.pullback, [*saved, *cotangents])
+        gradients = self.builder.splice(pullback.routine.graph, operands)
+        undefined = step.pullback.undefined(list(gradients_of.values()))
         edges = [edge for edge in step.edges if edge is not None]
-        for edge, gradient, undefined in zip(edges, gradients, step.pullback.undefined(received), strict=False):
-            if not undefined:
+        for edge, gradient, is_undefined in zip(edges, gradients, undefined, strict=False):
+            if not is_undefined:
                 self.receive(edge, gradient)
 
     def read(self, how: Reading | None, value: int) -> int:

@@ -7,9 +7,9 @@ the equivalent function.  Where PyTorch has one operation for a whole formula (`
 table's entry names its node in ``backward_node``, and the pull-back runs as one operation.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from fgrad.mutable.layout.gradient_views import MOVES, ViewChain
 from fgrad.mutable.operation.graph_operation import graph_operation, node_name
 from fgrad.mutable.operation.operation import Operation, apply
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.operation.output_strides import elementwise, laid_out_in
+from fgrad.mutable.operation.output_strides import ELEMENTWISE, SPATIAL, elementwise, laid_out_in
 from fgrad.mutable.operation.plan import Pullback
-from fgrad.mutable.operation.traits import GRADIENTS, Computing, Gradients
+from fgrad.mutable.operation.traits import GRADIENTS, Absent, Computing, Gradients
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked, new_tensor, to_device_of
 from fgrad.mutable.tensor.tensor_type import type_of
@@ -142,28 +142,26 @@ def replay(node: OperationNode, pullback: Pullback, operands: Sequence[Any]) -> 
     """The requested gradients of a node, by recorded operations on its saved values and its results' gradients."""
     plan = node.plan
     if plan.operation.gradients.workspace:
-        reading, pullback = pullback, plan.recomputing_pullback(pullback.wrt)
-        operands = _operands_of(pullback, reading, operands)
+        reading, pullback = pullback, plan.special_pullback(pullback.wrt, pullback.received, False)
+        operands = pullback.operands_of(reading, operands)
     graph = pullback.routine.graph
     tensors = [x if isinstance(x, Tensor) else tensor_of(x) for x in operands]
     fused = plan.operation.gradients.backward_node
     if callable(fused):
         fused = fused(plan.types, plan.operation.named(plan.params))
     if fused is not None:
-        strides = _of_fused if node.broadcasts_saved else None
-        gradients = DEFINED if plan.operation.gradients.defined else GRADIENTS
+        strides = plan.operation.computing.strides
+        if strides in SPATIAL:
+            strides = _OF_IMAGES[strides]
+        elif strides in ELEMENTWISE:
+            strides = elementwise if plan.operation.gradients.saved_first else _of_fused
+        else:
+            strides = None
+        gradients = _OF_BACKWARD[plan.operation.gradients.absent]
         return apply(graph_operation(graph, f"{plan.operation.name}_backward", fused, strides, gradients), tensors)
-    first = len(tensors) - len(plan.inexact)
+    first = len(tensors) - len(pullback.received)
     played = play(graph, tensors, range(first, len(tensors)), pullback.strides)
     return [_of_nothing(result, tensors) for result in played]
-
-
-def _operands_of(pullback: Pullback, other: Pullback, operands: Sequence[Any]) -> list[Any]:
-    """The operands of a pull-back that reads less of the same operation, given those of the other."""
-    first = len(other.inputs) + len(other.outputs)
-    inputs = dict(zip(other.inputs, operands, strict=False))
-    outputs = dict(zip(other.outputs, operands[len(inputs) : first], strict=True))
-    return [*(inputs[i] for i in pullback.inputs), *(outputs[k] for k in pullback.outputs), *operands[first:]]
 
 
 def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
@@ -171,8 +169,15 @@ def _of_fused(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return elementwise([*operands[-1:], *operands[:-1]], shape)
 
 
-#: of a backward's own node whose gradients are all defined
-DEFINED = Gradients(defined=True)
+def _of_images(of_images: Callable[..., Ints | None], operands: Sequence[Any], shape: Ints) -> Ints | None:
+    """The strides of the backward of an operation on images: those of a saved one, or else of the result's gradient."""
+    return of_images(operands[:-1] or operands, shape)
+
+
+#: functions to the strides of a backward's results, by the function to those of the operation's results
+_OF_IMAGES = {of_images: partial(_of_images, of_images) for of_images in SPATIAL}
+#: of a backward's own node
+_OF_BACKWARD = {absent: Gradients(absent=absent) for absent in get_args(Absent)}
 _TIED = Operation("add", lambda array, empty: array + empty.sum(), "AddBackward0", ("self", "other"))
 
 

@@ -66,7 +66,7 @@ from fgrad.mutable.values.capacity import checked_for_capacity, memory
 from fgrad.mutable.values.deferral import Deferred, defer
 from fgrad.mutable.values.device_of_value import elsewhere, is_somewhere, place_of
 from fgrad.mutable.values.evaluation import FILLED_SIZE, Readings, Routine, filled, silent
-from fgrad.seam import Graph, Places, checks_each_primitive, replacement, simplify, visible
+from fgrad.seam import Graph, Places, checks_each_primitive, replacement, simplify, visible, with_x64
 
 Key = tuple[tuple[OperandType, ...], tuple[Any, ...]]
 
@@ -312,12 +312,12 @@ class Planned(Plan):
             recorded = super().pulled_back
             routine = LazyRoutine(lambda: recorded(wrt).routine.graph, self.join.pullback(wrt))
             views = tuple([(0, self.join.pieces[i]) for i in wrt])
-            return Pullback(routine, wrt, (), (), views, (None,) * len(wrt), False)
+            return Pullback(routine, wrt, self.inexact, (), (), views, (None,) * len(wrt), False)
         pullback = super().pulled_back(wrt)
         # PyTorch's backward that has a node of its own makes new tensors
         views = passed_on("copy" if gradients.backward_node else gradients.passing, pullback.views)
-        if gradients.defined:
-            pullback = evolve(pullback, defined=True)
+        if gradients.absent != pullback.absent and not gradients.backward_node:
+            pullback = evolve(pullback, absent=gradients.absent)
         if views != pullback.views:
             pullback = evolve(pullback, views=views, only_views=pullback.only_views and any(views))
         if not (gradients.views or gradients.strides):

@@ -21,7 +21,7 @@ from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import View
 from fgrad.mutable.operation.gradient_layouts import saved_reads
 from fgrad.mutable.operation.operands import getter, number
-from fgrad.mutable.operation.output_strides import ELEMENTWISE, elementwise
+from fgrad.mutable.operation.output_strides import ELEMENTWISE, SPATIAL, elementwise
 from fgrad.mutable.operation.plan import NOTHING, Pullback
 from fgrad.mutable.operation.saved_attributes import saved_attribute, saved_names
 from fgrad.mutable.ports import CARRY, INTEGER_GRADIENT, RELEASED, REPLAY, REQUESTED
@@ -94,22 +94,26 @@ class OperationNode(Node):
         if self.released and self.saved:
             raise RELEASED.call(self)
         cotangents: list[Tensor] = []
-        missing = 0
         for k in plan.inexact:
             g = grads[k]
-            if g is None:
-                missing += 1
-                g = zeros(plan.out_types[k])
-            cotangents.append(g)
-        if pullback is NOTHING or missing == len(cotangents):
+            if g is not None:
+                cotangents.append(g)
+        if pullback is NOTHING or not cotangents:
             return [None] * len(self.next_edges)
+        missing = len(cotangents) < len(plan.inexact)
+        if missing:
+            pullback = plan.partial_pullback(pullback, tuple([k for k in plan.inexact if grads[k] is not None]))
+            cotangents = [zeros(plan.out_types[k]) if (g := grads[k]) is None else g for k in pullback.received]
         if modes.grad or (unusual.on and modes.dual_level >= 0):
             # as results of recorded operations, so that they can be differentiated again
-            gradients = REPLAY.call(self, pullback, [*self._read(grads, SavedTensor.operand), *cotangents])
+            values = self._read(grads, SavedTensor.operand)
+            if pullback is not self.pullback:
+                values = pullback.operands_of(self.pullback, values)
+            gradients = REPLAY.call(self, pullback, [*values, *cotangents])
         else:
             gradients = self._computed(pullback, cotangents, grads)
-        if missing:
-            undefined = pullback.undefined([grads[k] for k in plan.inexact])
+        if missing or self.pullback.absent == "unread":
+            undefined = self.pullback.undefined([grads[k] for k in plan.inexact])
             gradients = [None if x else g for g, x in zip(gradients, undefined, strict=True)]
         return gradients if len(gradients) == len(self.next_edges) else self._spread(gradients)
 
@@ -130,6 +134,8 @@ class OperationNode(Node):
         if pullback.only_views and not self.saved and all(view is not None for view in views):
             return views  # type: ignore[return-value]
         values = self._read(grads, SavedTensor.waiting)
+        if pullback is not self.pullback:
+            values = pullback.operands_of(self.pullback, values)
         waits = pullback.routine.defers
         for g in cotangents:
             values.append(g._waiting())
@@ -138,7 +144,10 @@ class OperationNode(Node):
                 waits = True
         outs = defer(pullback.routine, values) if waits else pullback.routine(values)
         layouts = pullback.strides
-        if len(cotangents) == 1 and (has_own_strides(cotangents[0]) or self.plan.operation.gradients.saved_first):
+        of_images = self.plan.operation.computing.strides
+        if of_images in SPATIAL:
+            layouts = self._of_images(of_images, pullback, cotangents)
+        elif len(cotangents) == 1 and (has_own_strides(cotangents[0]) or self.plan.operation.gradients.saved_first):
             layouts = self._following(pullback, cotangents[0])
         gradients = []
         types, present = self.plan.types, self.plan.present
@@ -168,6 +177,16 @@ class OperationNode(Node):
             if strides is None and type_at(self.plan, i).shape == shape
             else strides
             for i, strides, more in zip(pullback.wrt, pullback.strides, factors, strict=True)
+        ]
+
+    def _of_images(
+        self, of_images: Callable[..., Ints | None], pullback: Pullback, cotangents: Sequence[Tensor]
+    ) -> Sequence[Ints | None]:
+        """The strides of gradients of images: those of a saved image or kernel, or else of a result's gradient."""
+        images = [s.tensor for s in self.saved if isinstance(s, SavedTensor)] or cotangents
+        return [
+            of_images(images, type_at(self.plan, i).shape) if strides is None else strides
+            for i, strides in zip(pullback.wrt, pullback.strides, strict=True)
         ]
 
     def _spread(self, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

@@ -140,6 +140,9 @@ def spatial_in_two(operands: Sequence[Any], shape: Ints) -> Ints | None:
     return spatial(operands, shape) if len(shape) == 4 else None
 
 
+SPATIAL = (spatial, spatial_in_two)
+
+
 def is_channels_last(g: Geometry) -> bool:
     """Whether the second axis is the fastest, as PyTorch judges it (c10/core/MemoryFormat.h)."""
     least = 0

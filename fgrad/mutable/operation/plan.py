@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from jax import lax
 
 from fgrad.mutable.layout.geometry import Ints
 from fgrad.mutable.layout.gradient_views import GradientView, gradient_views
+from fgrad.mutable.operation.traits import Absent
 from fgrad.mutable.tensor.tensor_type import TensorType, type_of
 from fgrad.mutable.values.evaluation import Routine, recorded
 from fgrad.seam import (
@@ -43,11 +44,13 @@ Reads = tuple[tuple[int, ...], tuple[int, ...]]
 class Pullback:
     """The requested gradients from saved inputs, saved outputs and the gradients of the inexact outputs.
 
-    ``routine`` takes the inputs ``inputs``, the outputs ``outputs``, and then the gradients, in this order.
+    ``routine`` takes the inputs ``inputs``, the outputs ``outputs``, and then the gradients of the outputs
+    ``received``, in this order.
     """
 
     routine: Routine
     wrt: tuple[int, ...]
+    received: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     #: for each gradient that is a view of an incoming one: which one, and the view; see NOTE [Gradients that are views]
@@ -56,8 +59,17 @@ class Pullback:
     strides: tuple[Ints | None, ...]
     #: whether every gradient is an incoming one, or a view of a whole one: then no program has to run
     only_views: bool
-    #: whether gradients are zeros, not None, where they depend on undefined ones alone
-    defined: bool = False
+    absent: Absent = "dependent"
+
+    def operands_of(self, other: "Pullback", operands: Sequence[Any]) -> list[Any]:
+        """The operands of this pull-back, which reads less of the same operation, given those of another one.
+
+        What follows the values that the other one reads, such as the incoming gradients, is kept.
+        """
+        first = len(other.inputs) + len(other.outputs)
+        inputs = dict(zip(other.inputs, operands, strict=False))
+        outputs = dict(zip(other.outputs, operands[len(inputs) : first], strict=True))
+        return [*(inputs[i] for i in self.inputs), *(outputs[k] for k in self.outputs), *operands[first:]]
 
     @cached_property
     def _sources(self) -> tuple[frozenset[int], ...]:
@@ -69,16 +81,18 @@ class Pullback:
         return tuple([sources[i] for i in graph.outputs])
 
     def undefined(self, received: Sequence[Any]) -> list[bool]:
-        """Whether each gradient depends on incoming ones alone that are None: PyTorch has none then, not zeros."""
-        if self.defined:
+        """Whether each gradient is undefined, as in PyTorch, not zero, if some incoming ones are None."""
+        if self.absent == "none":
             return [False] * len(self.wrt)
         first = len(self.routine.graph.in_types) - len(received)
         missing = {first + i for i, gradient in enumerate(received) if gradient is None}
-        return [any(i >= first for i in read) and {i for i in read if i >= first} <= missing for read in self._sources]
+        unread = self.absent == "unread"
+        incoming = [{i for i in read if i >= first} for read in self._sources]
+        return [read <= missing if read else unread for read in incoming]
 
 
 #: the pull-back of an operation through which no gradient flows
-NOTHING = Pullback(Routine(Graph((), (), (), ())), (), (), (), (), (), False)
+NOTHING = Pullback(Routine(Graph((), (), (), ())), (), (), (), (), (), (), False)
 
 
 @frozen(eq=False)
@@ -116,7 +130,7 @@ class Plan:
         "reads_outputs",
         "always_saved",
         "pullbacks",
-        "_recomputing",
+        "_special",
         "_pushforwards",
     )
 
@@ -143,7 +157,7 @@ class Plan:
         self.always_saved: tuple[int, ...] = always_saved
         #: the pull-backs made so far, by the requested operands
         self.pullbacks: dict[tuple[int, ...], Pullback] = {}
-        self._recomputing: dict[tuple[int, ...], Pullback] = {}
+        self._special: dict[tuple[tuple[int, ...], tuple[int, ...], bool], Pullback] = {}
         self._pushforwards: dict[tuple[int, ...], Pushforward] = {}
 
     @property
@@ -158,7 +172,7 @@ class Plan:
 
     def pulled_back(self, wrt: tuple[int, ...]) -> Pullback:
         """The pull-back, worked out."""
-        return as_pullback(wrt, *self.pullback_graph(wrt))
+        return as_pullback(wrt, self.inexact, *self.pullback_graph(wrt))
 
     def pullback_graph(self, wrt: tuple[int, ...]) -> tuple[Graph, Reads]:
         """The graph of the pull-back, and what it reads."""
@@ -168,13 +182,28 @@ class Plan:
         """The same for the graph of the operation with symbols in it."""
         return with_x64(_pullback, graph, wrt, self.inexact, self.reads_outputs, self.always_saved)
 
-    def recomputing_pullback(self, wrt: tuple[int, ...]) -> Pullback:
-        """The pull-back that reads no output, but recomputes what it needs of them."""
-        pullback = self._recomputing.get(wrt)
+    def special_pullback(self, wrt: tuple[int, ...], received: tuple[int, ...], reads_outputs: bool) -> Pullback:
+        """The pull-back of the gradients of some outputs, which may recompute what it needs of outputs.
+
+        Zeros for the other gradients give the same but where a derivative that nobody asked for is not finite.
+        """
+        key = wrt, received, reads_outputs
+        pullback = self._special.get(key)
         if pullback is None:
-            parts = with_x64(_pullback, self.graph, wrt, self.inexact, False, self.always_saved)
-            pullback = self._recomputing[wrt] = as_pullback(wrt, *parts)
+            parts = with_x64(_pullback, self.graph, wrt, received, reads_outputs, self.always_saved)
+            pullback = self._special[key] = as_pullback(wrt, received, *parts)
         return pullback
+
+    def partial_pullback(self, pullback: Pullback, received: tuple[int, ...]) -> Pullback:
+        """The pull-back for a node that has saved what another one reads, if it received some gradients only.
+
+        It is that other one where nothing is read, since zeros then do for the gradients that are missing.
+        """
+        if not (pullback.inputs or pullback.outputs) or received == pullback.received:
+            return pullback
+        partial = self.special_pullback(pullback.wrt, received, self.reads_outputs)
+        reads_more = set(partial.inputs) - set(pullback.inputs) or set(partial.outputs) - set(pullback.outputs)
+        return pullback if reads_more else evolve(partial, strides=pullback.strides)
 
     def pushforward(self, varied: tuple[int, ...]) -> Pushforward:
         pushforward = self._pushforwards.get(varied)
@@ -183,12 +212,12 @@ class Plan:
         return pushforward
 
 
-def as_pullback(wrt: tuple[int, ...], graph: Graph, reads: Reads) -> Pullback:
+def as_pullback(wrt: tuple[int, ...], received: tuple[int, ...], graph: Graph, reads: Reads) -> Pullback:
     """The pull-back with a graph."""
     inputs, outputs = reads
     views = gradient_views(graph, len(inputs) + len(outputs))
     only_views = all(p is not None and (p[1] is None or p[1].keeps_all) for p in views)
-    return Pullback(Routine(graph), wrt, inputs, outputs, views, (None,) * len(wrt), only_views)
+    return Pullback(Routine(graph), wrt, received, inputs, outputs, views, (None,) * len(wrt), only_views)
 
 
 def _pullback(

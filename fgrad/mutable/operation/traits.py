@@ -1,7 +1,7 @@
 """Properties of an operation besides its function: how it is computed, its gradients, and its in-place calls."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, frozen
 
@@ -15,6 +15,10 @@ from fgrad.seam import Graph
 
 #: the routine for operands in the written memory, from the graph and their geometries (None for one that is elsewhere)
 Sequential = Callable[[Graph, tuple[Geometry | None, ...]], Routine]
+
+#: which gradients are undefined (None), not zeros: none of them; those that depend on missing incoming ones alone; or
+#: these and those that depend on no incoming one at all
+Absent = Literal["none", "dependent", "unread"]
 
 
 @frozen(eq=False)
@@ -56,7 +60,7 @@ class Gradients:
       refuse: raises PyTorch's errors if there is no derivative; takes the saved values by name, the outputs' gradients
         (None for an undefined one), and the parameters.
       passing: what a gradient is whose elements are the incoming one's; a leaf's ``.grad`` may be a view.
-      defined: whether gradients of the backward's own node are zeros, not None, where they depend on undefined ones.
+      absent: which gradients of the backward's own node, or of the node if it has none, are undefined.
     """
 
     backward_node: str | Callable[..., str] | None = None
@@ -72,7 +76,7 @@ class Gradients:
     not_derived: Mapping[str, str] = field(factory=dict)
     refuse: Callable[..., None] | None = None
     passing: Passing = "itself"
-    defined: bool = False
+    absent: Absent = "dependent"
 
 
 @frozen(eq=False)

@@ -201,3 +201,36 @@ def test_functions_without_an_output(arguments: str):
                 eval(f"torch.{function}{arguments}", names)
                 with pytest.raises(TypeError, match="out"):
                     eval(f"torch.{function}{arguments[:-1]}, out=torch.empty(0))", names)
+
+
+#: functions without a derivative, of a tensor that requires gradients
+UNDERIVED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "eq": lambda t, x, out: t.eq(x, x, out=out),
+    "gt": lambda t, x, out: t.gt(x, 1, out=out),
+    "logical_and": lambda t, x, out: t.logical_and(x, x, out=out),
+    "logical_not": lambda t, x, out: t.logical_not(x, out=out),
+    "of integers": lambda t, x, out: t.eq(t.tensor([1, 2]), 2, out=out),
+    "argmax": lambda t, x, out: t.argmax(x, 0, True, out=t.empty(1, dtype=t.int64)),
+    "any": lambda t, x, out: t.any(x, 0, out=t.empty((), dtype=t.bool)),
+    "signbit": lambda t, x, out: t.signbit(x, out=t.empty(2, dtype=t.bool)),
+    "searchsorted": lambda t, x, out: t.searchsorted(x, x, out=t.empty(2, dtype=t.int64)),
+    "of larger ones": lambda t, x, out: t.amax(x.expand(2, 2), 0, out=out),
+}
+
+
+@pytest.mark.parametrize("output", ["plain", "leaf", "result", "view of a leaf"])
+@pytest.mark.parametrize("name", UNDERIVED)
+def test_functions_without_a_derivative(name: str, output: str):
+    """Operands and outputs may require gradients: the write takes no part in autograd, and is counted."""
+
+    def run(torch: Any) -> list[Any]:
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        base = torch.zeros(2 if output == "leaf" else 4, requires_grad=output != "plain")
+        out = base[:2] * 1 if output == "result" else base if output == "leaf" else base[1:3]
+        try:
+            result = UNDERIVED[name](torch, x, out)
+        except RuntimeError:
+            return [RuntimeError]
+        return [result.tolist(), out.requires_grad, out.grad_fn is None, base.tolist(), base._version, out._version]
+
+    assert run(ours) == run(theirs)

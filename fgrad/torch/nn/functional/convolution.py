@@ -128,7 +128,7 @@ def _check_output_padding(stride: Ints, dilation: Ints, output_padding: Ints) ->
 
 @kernel(
     "ConvolutionBackward0", strides=spatial, backward_node="ConvolutionBackwardBackward0",
-    saved=("input", "weight", "bias"), always_saved=("input", "weight"),
+    saved=("input", "weight", "bias"), always_saved=("input", "weight"), absent="unread",
 )  # fmt: skip
 def _convolution(
     input: Array, weight: Array, bias: Array = None, *, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,

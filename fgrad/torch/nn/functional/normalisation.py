@@ -59,7 +59,7 @@ def _check_batch_norm(input: Any, of_channels: dict[str, Any], training: bool) -
 @kernel(
     "NativeBatchNormBackward0", strides=spatial, outputs=(), backward_node="NativeBatchNormBackwardBackward0",
     saved=("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps"),
-    always_saved=("input", "weight", "running_mean", "running_var"),
+    always_saved=("input", "weight", "running_mean", "running_var"), absent="unread",
 )  # fmt: skip
 def _native_batch_norm(
     input: Array, weight: Array = None, bias: Array = None, running_mean: Fixed = None, running_var: Fixed = None,
@@ -280,6 +280,7 @@ def _check_mixed(kernel: str, input: Any, *parameters: Any) -> None:
 @kernel(
     "NativeLayerNormBackward0", outputs=(), backward_node="NativeLayerNormBackwardBackward0",
     saved=("input", "weight", "bias", "eps"), always_saved=("input", "weight", "bias"),
+    absent="unread",
 )  # fmt: skip
 def _native_layer_norm(
     input: Array, weight: Array = None, bias: Array = None, *, eps: Float, normalized_shape: Ints

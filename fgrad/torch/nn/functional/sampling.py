@@ -71,6 +71,7 @@ def _named(end: str) -> Callable[..., str]:
     always_saved=("input", "grid"),
     saved=("input", "grid"),
     outputs=(),
+    absent="unread",
 )  # fmt: skip
 @single
 def _grid_sampler(

@@ -35,7 +35,8 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     "PreluKernelBackward0",
     strides=elementwise,
     backward_node="PreluKernelBackwardBackward0",
-    defined=True,
+    absent="none",
+    gradient_saved_first=True,
     always_saved=("self", "weight"),
 )
 @single

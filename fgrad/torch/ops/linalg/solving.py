@@ -209,6 +209,7 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
 @overload(
     "triangular_solve", "TriangularSolveBackward0", saved=("self", "A"), outputs=("solution", "cloned_coefficient"),
     always_saved=("self", "A", "solution"), strides=column_major, gradient_strides={"self": column_major},
+    absent="none",
 )  # fmt: skip
 def _triangular_solve(input: Array, A: Array, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     for array, name in ((input, "b"), (A, "A")):

@@ -29,10 +29,11 @@ from fgrad.mutable.context.torch_function.wrap import binds
 from fgrad.mutable.layout.gradient_views import Passing
 from fgrad.mutable.operation.joins import Join
 from fgrad.mutable.operation.operation import Operation, apply
-from fgrad.mutable.operation.traits import Computing, Gradients, Sequential, Writing
+from fgrad.mutable.operation.traits import Absent, Computing, Gradients, Sequential, Writing
 from fgrad.mutable.operation.views import ViewOperation, apply_view
 from fgrad.mutable.tensor.tensor import Tensor, is_tracked
 from fgrad.mutable.transforms.forward import tangent_of
+from fgrad.mutable.types.dtypes import bool_
 from fgrad.mutable.write.copying import write_out
 from fgrad.mutable.write.inplace import apply_inplace
 from fgrad.torch import return_types
@@ -143,7 +144,7 @@ def operation(
     not_derived: Mapping[str, str] = MappingProxyType({}),
     refuse: Callable[..., None] | None = None,
     passing: Passing = "itself",
-    defined: bool = False,
+    absent: Absent = "dependent",
     former: Sequence[str] = (),
     method: bool = True,
     inplace: bool = False,
@@ -160,7 +161,7 @@ def operation(
       outputs: the names of the outputs, for ``_saved_*``.
       saved: the names of the operands in ``_saved_*``, if they are not those of the parameters.
       backward_node, always_saved, auxiliary, workspace, constants, gradient_views, gradient_strides,
-        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, defined: see ``Gradients``.
+        gradient_saved_first, gradient_columns, undefined, not_derived, refuse, passing, absent: see ``Gradients``.
       overlap, overloads, sequence, unrecorded: see ``Writing``.
       former: the parameters in the orders of NOTE [Former orders].
       method, inplace, function: whether it is a method of tensors, has a twin that writes its first operand, and is a
@@ -194,7 +195,7 @@ def operation(
                 not_derived,
                 refuse,
                 passing,
-                defined,
+                absent,
             ),
             Writing(overlap, overloads, sequence, unrecorded),
         )
@@ -317,8 +318,9 @@ def _checked(called: str, signature: Signature, function: Callable[..., Any]) ->
         keywords = dict(zip(signature.names[count:], values[count:], strict=True))
         if out is None:
             return function(*values[:count], **keywords)
-        _check_untracked(signature.name, operands, out)
-        return write_outputs(called, None, operands, function(*values[:count], **keywords), out)
+        returned = function(*values[:count], **keywords)
+        _check_untracked(signature.name, operands, returned, out)
+        return write_outputs(called, None, operands, returned, out)
 
     return public
 
@@ -389,8 +391,9 @@ def run_into(
     rule: Output | None = None,
 ) -> Any:
     """Run an operation with ``out=``: the given tensors are resized if need be, and written; see ``write_outputs``."""
-    _check_untracked(called, operands, out)
-    return write_outputs(called, op, operands, apply(op, operands, params), out, rule)
+    returned = apply(op, operands, params)
+    _check_untracked(called, operands, returned, out)
+    return write_outputs(called, op, operands, returned, out, rule)
 
 
 def _output(called: str) -> Output:
@@ -416,16 +419,26 @@ def writes_out(
             if out is None:
                 return function(*args, **kwargs)
             operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-            _check_untracked(forward or called, operands, out)
-            return write_outputs(called, op, operands, function(*args, **kwargs), out, rule)
+            returned = function(*args, **kwargs)
+            _check_untracked(forward or called, operands, returned, out)
+            return write_outputs(called, op, operands, returned, out, rule)
 
         return public
 
     return enter
 
 
-def _check_untracked(called: str, operands: Sequence[Any], out: Any) -> None:
+def _not_derived(operands: Sequence[Any], returned: Any) -> bool:
+    """Whether a function has no derivative: its results are truth values, or indices among floating-point numbers."""
+    results = returned if isinstance(returned, tuple) else (returned,)
+    of_floats = any(isinstance(x, Tensor) and x._type.inexact for x in operands)
+    return all(r._type.dtype is bool_ or (of_floats and not r._type.inexact) for r in results)
+
+
+def _check_untracked(called: str, operands: Sequence[Any], returned: Any, out: Any) -> None:
     """Raise PyTorch's error for a call with ``out=`` that would be differentiated."""
+    if _not_derived(operands, returned):
+        return
     outs = out if isinstance(out, tuple | list) else (out,)
     if modes.dual_level >= 0 and any(isinstance(x, Tensor) and tangent_of(x) is not None for x in (*operands, *outs)):
         raise NotImplementedError(
@@ -448,8 +461,13 @@ def write_outputs(
     several = isinstance(returned, tuple)
     results, outs = returned if several else (returned,), out if several and isinstance(out, tuple | list) else (out,)
     check_outputs(called, rule or _output(called), op, operands, results, outs)
-    for target, result in zip(outs, results, strict=True):
-        write_out(target, result)
+    grad = modes.grad
+    modes.grad = grad and not _not_derived(operands, returned)
+    try:
+        for target, result in zip(outs, results, strict=True):
+            write_out(target, result)
+    finally:
+        modes.grad = grad
     # several are returned in the function's own named tuple
     return return_types.written(returned, outs) if several else out
 
