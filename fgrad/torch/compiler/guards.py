@@ -132,7 +132,7 @@ class Guards:
       attributes: the dicts of fixed tensors with the attributes set by the user.
       instances, classes: the objects of the user's classes, and their classes.
       references: those that are not kept alive, with their classes.
-      plain: objects that are nothing but their attributes, with the dicts of these.
+      plain: objects that are nothing but their attributes, and others of the user's classes, with the dicts of these.
       namespaces: the user's classes, how many attributes each has, and its bases.
       ordered: dicts of which some entries are free, with their keys in order.
       tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
@@ -438,7 +438,9 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     kept = [(x, cls) for x, cls in lasting if not isinstance(x, WEAKLY_HELD)]
     guards.instances, guards.classes = [x for x, _ in kept], [cls for _, cls in kept]
     guards.namespaces = [*capture.snapshot.namespaces.values()]
-    guards.plain = [(x, vars(x)) for x, *_ in capture.snapshot.plain.values() if id(x) in capture.snapshot.persistent]
+    others = [x for x, *_ in capture.snapshot.plain.values() if id(x) in capture.snapshot.persistent]
+    with_attributes = {id(x): x for x in (*others, *guards.instances) if namespace_of(x) is not None}.values()
+    guards.plain = [(x, namespace_of(x)) for x in with_attributes]
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
     guards.modules = {id(attributes_of(x)): ref(x) for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
