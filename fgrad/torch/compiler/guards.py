@@ -126,7 +126,7 @@ class Guards:
       keyed: the ids of those dicts whose keys are data, not names of attributes.
       others: sets and slots with their contents.
       empty: containers that were empty; most are tables of hooks.
-      modules: a weak reference to each module, by the id of the dict of its attributes.
+      modules: a weak reference to each module and its class, by the id of the dict of its attributes.
       entries: containers that the call itself changes, with their sizes and the entries that it leaves alone; and the
         attributes of plain objects, with those that some function may use.
       attributes: the dicts of fixed tensors with the attributes set by the user.
@@ -148,7 +148,7 @@ class Guards:
     keyed: set[int] = field(factory=set)
     others: list[tuple[Any, Any]] = field(factory=list)
     empty: list[Any] = field(factory=list)
-    modules: dict[int, Callable[[], Module | None]] = field(factory=dict)
+    modules: dict[int, tuple[Callable[[], Module | None], type]] = field(factory=dict)
     entries: list[tuple[Any, int, dict[Any, Any]]] = field(factory=list)
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
     instances: list[Any] = field(factory=list)
@@ -252,8 +252,10 @@ class Guards:
         return [each for each in now if each[2] is not each[3]]
 
     def _noted_hold(self) -> bool:
-        """Whether modules have the same dicts, and containers that note their writes the same contents."""
-        modules = [reference() for reference in self.modules.values()]
+        """Whether modules have the same classes and dicts, and containers that note their writes the same contents."""
+        modules = [reference() for reference, _ in self.modules.values()]
+        if [*map(type, modules)] != [cls for _, cls in self.modules.values()]:
+            return False
         if any(x is None or id(attributes_of(x)) != key for key, x in zip(self.modules, modules, strict=True)):
             return False
         noting = {
@@ -442,7 +444,7 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     with_attributes = {id(x): x for x in (*others, *guards.instances) if namespace_of(x) is not None}.values()
     guards.plain = [(x, namespace_of(x)) for x in with_attributes]
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
-    guards.modules = {id(attributes_of(x)): ref(x) for x in modules}
+    guards.modules = {id(attributes_of(x)): (ref(x), type(x)) for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
     used = {id(vars(x)): names for x, _, names in capture.snapshot.plain.values()}
     for key, (container, before) in capture.snapshot.containers.items():
