@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, ref
 
 from attrs import define, field
 
@@ -19,7 +19,7 @@ from fgrad.torch.compiler.backends import check_backend
 from fgrad.torch.compiler.constants import compared
 from fgrad.torch.compiler.containers import OPENED
 from fgrad.torch.compiler.guards import is_ordinary, modes_now
-from fgrad.torch.compiler.keys import key_of, of_new_objects, without_numbers
+from fgrad.torch.compiler.keys import key_of, of_new_objects, weakly_held, without_numbers
 from fgrad.torch.compiler.module import OptimizedModule
 from fgrad.torch.compiler.number_arguments import Place, VaryingNumbers, number_arguments
 from fgrad.torch.compiler.originals import note_compiled, original_of
@@ -67,6 +67,7 @@ class Compiled:
     Attributes:
       limit: the most programs at a time; None for that of all functions.
       programs: by structure, static arguments and modes.
+      references: to the objects in these that are not kept alive, whose end is that of the programs.
       varying: the numbers among the arguments that are inputs of programs.
       recorded: how many programs have been recorded.
       given_up: whether it is never one program again.
@@ -79,6 +80,7 @@ class Compiled:
     fullgraph: bool = False
     limit: int | None = None
     programs: dict[Any, list[Program]] = field(factory=dict)
+    references: dict[Any, list[ReferenceType[Any]]] = field(factory=dict)
     varying: VaryingNumbers = field(factory=VaryingNumbers)
     recorded: int = 0
     given_up: bool = False
@@ -99,7 +101,17 @@ class Compiled:
         for each in (x for programs in self.programs.values() for x in programs):
             each.disown()
         fresh = Compiled(self.function, self.fullgraph, self.limit)
-        for name in ("programs", "varying", "recorded", "given_up", "shows_memory", "has_escapes", "turns", "warned"):
+        for name in (
+            "programs",
+            "references",
+            "varying",
+            "recorded",
+            "given_up",
+            "shows_memory",
+            "has_escapes",
+            "turns",
+            "warned",
+        ):
             setattr(self, name, getattr(fresh, name))
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,7 +157,7 @@ class Compiled:
         if numbers and self.varying.note(key_of(args, kwargs, numbers)[0], numbers):
             return self(args, kwargs)
         self.varying.note_held([x for each in self.programs.get(key, ()) for x in each.guards.changed_numbers()])
-        classes = {cls for each in self.programs for cls in of_new_objects(each, key)}
+        classes = {cls for each in list(self.programs) for cls in of_new_objects(each, key)}
         if classes:
             OPENED.update(classes)
             return self(args, kwargs)
@@ -195,6 +207,9 @@ class Compiled:
             self.varying.refuse_held(unusable)
             return self(args, kwargs)
         self.recorded += 1
+        if key not in self.programs:
+            drop = functools.partial(_drop, ref(self), key)
+            self.references[key] = [ref(x, drop) for x in weakly_held(key)]
         self.programs.setdefault(key, []).insert(0, program)
         program.calls = 1
         if done is not None:
@@ -227,9 +242,11 @@ class Compiled:
         key, (*newer, oldest) = next(iter(self.programs.items()))
         if oldest.calls < WORTHWHILE:
             return False
-        del self.programs[key]
+        self.programs.pop(key, None)
         if newer:
             self.programs[key] = newer  # last: those of another key are next
+        else:
+            self.references.pop(key, None)
         self.recorded -= 1
         return True
 
@@ -238,7 +255,7 @@ class Compiled:
         for program in self.programs.get(key, ()):
             if program.breaks or program.guards.differ_in_numbers() or program.numbers_at(inputs) is None:
                 return True
-        return any(without_numbers(each) == without_numbers(key) for each in self.programs if each != key)
+        return any(without_numbers(each) == without_numbers(key) for each in list(self.programs) if each != key)
 
     def _again(
         self, key: Any, call: Call, tensors: Sequence[Tensor], inputs: Sequence[Any], args: Any, kwargs: Any
@@ -293,6 +310,25 @@ class Compiled:
                 f"{difference(old, new)}. What it depends on there (a file, a library's global) is not an input "
                 "of the program; pass it as an argument. The new program is used from now on."
             )
+
+
+def _drop(compiled: Callable[[], Compiled | None], key: Any, _: object) -> None:
+    """Forget the programs of an object that is gone; those that were worth their compilation make room for others.
+
+    This runs in the midst of anything.
+    """
+    owner = compiled()
+    programs = () if owner is None else owner.programs.pop(key, ())
+    if owner is not None and programs:
+        owner.references.pop(key, None)
+        owner.recorded -= len(programs) if any(x.calls >= WORTHWHILE for x in programs) else 0
+        holdings, used = (
+            [holding for x in each for holding in (*x.held, *x.growing)]
+            for each in (programs, [x for others in list(owner.programs.values()) for x in others])
+        )
+        owner.varying.forget(holdings, used)
+        first = owner.varying.first
+        owner.varying.first = {k: x for k, x in first.items() if all(each is not None for each in weakly_held(k))}
 
 
 def _of_compiled(snapshot: Snapshot, compiled: Compiled, location: Location) -> list[tuple[Location, Any]]:

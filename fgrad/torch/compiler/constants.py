@@ -4,6 +4,7 @@ import sys
 from enum import Enum
 from types import BuiltinFunctionType, EllipsisType, FunctionType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -11,10 +12,15 @@ from fgrad.mutable.capture.scopes import namespace_of
 from fgrad.mutable.types.devices import device
 from fgrad.mutable.types.dtypes import dtype
 from fgrad.mutable.types.size import Size
+from fgrad.torch.nn.modules.module import Module
+from fgrad.torch.optim.optimizer import Optimizer
 
 #: compared by value
 _VALUES = (type(None), bool, int, float, complex, str, bytes, np.generic, device, Size, range)
 _IMMUTABLE = (*_VALUES, dtype, Enum, EllipsisType)
+
+#: what has state that programs are made for; these live as long as somebody else holds them
+WEAKLY_HELD = (Module, Optimizer)
 
 
 def compared(x: Any) -> Any:
@@ -24,18 +30,34 @@ def compared(x: Any) -> Any:
 
 
 class Same:
-    """An object compared by identity."""
+    """An object compared by identity.
 
-    __slots__ = ("value",)
+    One with state that programs are made for (a module, say) is not kept alive; once it is gone, ``value`` is None and
+    equal to nothing else.
+    """
+
+    __slots__ = ("is_weak", "_held", "_hash")
 
     def __init__(self, value: Any):
-        self.value: Any = value
+        self.is_weak: bool = isinstance(value, WEAKLY_HELD)
+        self._held: Any = ref(value) if self.is_weak else value
+        self._hash: int = id(value)
+
+    @property
+    def value(self) -> Any:
+        """The object."""
+        return self._held() if self.is_weak else self._held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return self is other or (
+            isinstance(other, Same)
+            and self._hash == other._hash
+            and (value := self.value) is not None
+            and other.value is value
+        )
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return self._hash
 
 
 def is_constant(x: Any) -> bool:

@@ -18,6 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Any
+from weakref import ref
 
 from attrs import define, field, frozen
 
@@ -45,6 +46,7 @@ from fgrad.mutable.types.devices import default_as_given
 from fgrad.mutable.types.dtypes import get_default_dtype
 from fgrad.mutable.types.number_program import same_number
 from fgrad.mutable.values.device_of_value import CPU, elsewhere, place_of
+from fgrad.torch.compiler.constants import WEAKLY_HELD
 from fgrad.torch.compiler.effects import Effects
 from fgrad.torch.compiler.external_tensors import is_tuple_of_tensors
 from fgrad.torch.compiler.generated import Scope
@@ -124,12 +126,13 @@ class Guards:
       keyed: the ids of those dicts whose keys are data, not names of attributes.
       others: sets and slots with their contents.
       empty: containers that were empty; most are tables of hooks.
-      modules: each module, by the id of the dict of its attributes.
+      modules: a weak reference to each module and its class, by the id of the dict of its attributes.
       entries: containers that the call itself changes, with their sizes and the entries that it leaves alone; and the
         attributes of plain objects, with those that some function may use.
       attributes: the dicts of fixed tensors with the attributes set by the user.
       instances, classes: the objects of the user's classes, and their classes.
-      plain: objects that are nothing but their attributes, with the dicts of these.
+      references: those that are not kept alive, with their classes.
+      plain: objects that are nothing but their attributes, and others of the user's classes, with the dicts of these.
       namespaces: the user's classes, how many attributes each has, and its bases.
       ordered: dicts of which some entries are free, with their keys in order.
       tensor_attributes: like ``attributes``, for tensors that are not fixed, by their indices.
@@ -145,11 +148,12 @@ class Guards:
     keyed: set[int] = field(factory=set)
     others: list[tuple[Any, Any]] = field(factory=list)
     empty: list[Any] = field(factory=list)
-    modules: dict[int, Module] = field(factory=dict)
+    modules: dict[int, tuple[Callable[[], Module | None], type]] = field(factory=dict)
     entries: list[tuple[Any, int, dict[Any, Any]]] = field(factory=list)
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(factory=list)
     instances: list[Any] = field(factory=list)
     classes: list[type] = field(factory=list)
+    references: list[tuple[Callable[[], Any], type]] = field(factory=list)
     plain: list[tuple[Any, dict[str, Any]]] = field(factory=list)
     namespaces: list[tuple[type, int, tuple[type, ...]]] = field(factory=list)
     ordered: list[tuple[dict[Any, Any], dict[Any, Any]]] = field(factory=list)
@@ -182,10 +186,18 @@ class Guards:
     def _rest_code(self) -> Callable[[], bool]:
         """A function that tells whether everything but plain containers is unchanged (NOTE [Generated code])."""
         scope = Scope(alike=_are_same, unchanged=is_unchanged, missing=MISSING, deque=deque)
-        scope.update(namespace_of=namespace_of, is_not=operator.is_not, bases_of=operator.attrgetter("__mro__"))
+        scope.update(
+            call=operator.call,
+            namespace_of=namespace_of,
+            is_not=operator.is_not,
+            bases_of=operator.attrgetter("__mro__"),
+        )
         named, checks = scope.object, list[str]()
         if self.instances:
             checks.append(f"[*map(type, {named(self.instances)})] != {named(self.classes)}")
+        if self.references:
+            references, classes = map(list, zip(*self.references, strict=True))
+            checks.append(f"[*map(type, map(call, {named(references)}))] != {named(classes)}")
         if self.namespaces:
             classes, sizes, bases = map(list, zip(*self.namespaces, strict=True))
             checks.append(f"[*map(len, {named([*map(vars, classes)])})] != {named(sizes)}")
@@ -240,13 +252,16 @@ class Guards:
         return [each for each in now if each[2] is not each[3]]
 
     def _noted_hold(self) -> bool:
-        """Whether modules have the same dicts, and containers that note their writes the same contents."""
-        if any(id(attributes_of(module)) != key for key, module in self.modules.items()):
+        """Whether modules have the same classes and dicts, and containers that note their writes the same contents."""
+        modules = [reference() for reference, _ in self.modules.values()]
+        if [*map(type, modules)] != [cls for _, cls in self.modules.values()]:
+            return False
+        if any(x is None or id(attributes_of(x)) != key for key, x in zip(self.modules, modules, strict=True)):
             return False
         noting = {
             id(container)
-            for module in self.modules.values()
-            if notes_writes(module)
+            for module in modules
+            if module is not None and notes_writes(module)
             for container in (attributes_of(module), parameters_of(module), buffers_of(module))
         }
         if self._noted is None or noting != self._noting:
@@ -421,11 +436,15 @@ def _of_objects(capture: Capture, set_by_call: Mapping[int, Collection[Any]]) ->
     """The guards of containers, except for entries that the call itself sets."""
     guards = Guards()
     lasting = [(x, cls) for x, cls in capture.snapshot.instances if id(x) in capture.snapshot.persistent]
-    guards.instances, guards.classes = [x for x, _ in lasting], [cls for _, cls in lasting]
+    guards.references = [(ref(x), cls) for x, cls in lasting if isinstance(x, WEAKLY_HELD)]
+    kept = [(x, cls) for x, cls in lasting if not isinstance(x, WEAKLY_HELD)]
+    guards.instances, guards.classes = [x for x, _ in kept], [cls for _, cls in kept]
     guards.namespaces = [*capture.snapshot.namespaces.values()]
-    guards.plain = [(x, vars(x)) for x, *_ in capture.snapshot.plain.values() if id(x) in capture.snapshot.persistent]
+    others = [x for x, *_ in capture.snapshot.plain.values() if id(x) in capture.snapshot.persistent]
+    with_attributes = {id(x): x for x in (*others, *guards.instances) if namespace_of(x) is not None}.values()
+    guards.plain = [(x, namespace_of(x)) for x in with_attributes]
     modules = [x for _, x in capture.snapshot.objects.values() if isinstance(x, Module)]
-    guards.modules = {id(attributes_of(x)): x for x in modules}
+    guards.modules = {id(attributes_of(x)): (ref(x), type(x)) for x in modules}
     tensors = {id(fields_of(x)) for x in capture.snapshot.tensors}
     used = {id(vars(x)): names for x, _, names in capture.snapshot.plain.values()}
     for key, (container, before) in capture.snapshot.containers.items():

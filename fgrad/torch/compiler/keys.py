@@ -49,6 +49,11 @@ def without_numbers(key: Any) -> Any:
     return structure, [x[:1] if isinstance(x, tuple) and issubclass(x[0], _NUMBERS) else x for x in statics], now
 
 
+def weakly_held(key: Any) -> list[Any]:
+    """The objects in a key that it does not keep alive."""
+    return [] if len(key) == 2 else [x.value for x in key[1] if isinstance(x, Same) and x.is_weak]
+
+
 def of_new_objects(old: Any, new: Any) -> set[type]:
     """The class of the objects in which two keys differ, if they differ in nothing else.
 

@@ -86,6 +86,13 @@ class VaryingNumbers:
         self.growing |= new
         return bool(new)
 
+    def forget(self, holdings: Sequence[Holding], used: Collection[Holding]) -> None:
+        """Keep nothing alive that holds some numbers or lists, except for those that are used."""
+        places = {x.place for x in holdings} - {x.place for x in used}
+        # new dicts, since this may happen while the old ones are read
+        self.held = {place: x for place, x in self.held.items() if place not in places}
+        self.growing = {place: x for place, x in self.growing.items() if place not in places}
+
     def refuse(self, places: Collection[Place]) -> None:
         """Let the numbers in some places be constants from now on."""
         self.refused.update(places)
@@ -94,11 +101,11 @@ class VaryingNumbers:
     def refuse_held(self, numbers: Collection[Holding]) -> None:
         """Let some numbers outside of the arguments be constants from now on."""
         for number in numbers:
-            self._constant.append(self.held.pop(number.place))
+            self._constant.append(self.held.pop(number.place, number))
             self.refused.add(number.place)
 
     def refuse_growing(self, lists: Collection[Holding]) -> None:
         """Take some lists for containers like others from now on."""
         for each in lists:
-            self._constant.append(self.growing.pop(each.place))
+            self._constant.append(self.growing.pop(each.place, each))
             self.refused.add(each.place)

@@ -519,3 +519,52 @@ def test_a_search_over_many_models(monkeypatch):
         for model in [torch.nn.Linear(3, 1) for _ in range(torch.compiler.config.recompile_limit)]:
             assert torch.equal(step(model, x), model(x).sum())
     assert step._compiled.given_up
+
+
+class Scaled(torch.nn.Module):
+    """A module of the user's, with a number that changes and a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.calls, self.options = torch.nn.Linear(3, 1), 0, [2.0]
+
+    def forward(self, x):
+        self.calls += 1
+        return self.inner(x) * self.options[0]
+
+
+def test_models_and_optimizers_among_the_arguments_are_not_kept_alive():
+    def step(model, optimizer, scheduler, x):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.detach()
+
+    fast = torch.compile(step)
+    for _ in range(2):
+        model = Scaled()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        for _ in range(4):
+            fast(model, optimizer, scheduler, torch.ones(2, 3))
+        weight, bias = model.inner.weight, weakref.ref(model.inner.bias)
+        value, gradient = weight.detach().clone(), weight.grad.clone()
+        references = [weakref.ref(x) for x in (model, model.inner, optimizer, scheduler)]
+        del model, optimizer, scheduler
+        gc.collect()
+        assert [each() for each in (*references, bias)] == [None] * 5
+        assert not fast._compiled.programs
+        assert torch.equal(weight, value)
+        assert torch.equal(weight.grad, gradient)
+
+
+def test_programs_of_models_that_are_gone_make_room(monkeypatch):
+    monkeypatch.setattr(compilation, "WORTHWHILE", 3)
+    fast = torch.compile(lambda model, x: model(x).sum())
+    for _ in range(2 * torch.compiler.config.recompile_limit):
+        model = torch.nn.Linear(3, 1)
+        for _ in range(3):
+            fast(model, torch.ones(2, 3))
+    assert (fast._compiled.given_up, fast._compiled.recorded) == (False, 1)

@@ -567,6 +567,38 @@ def an_object_that_gets_another_dict_of_attributes(compile):
 
 
 @scenario
+def a_module_of_a_library_that_gets_another_class(compile):
+    class Doubled(torch.nn.Linear):
+        def forward(self, input):
+            return super().forward(input) * 2
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    f = compile(lambda x: module(x).detach())
+    thrice(f, ones())
+    module[0].__class__ = Doubled
+    return f(ones())
+
+
+@scenario
+def an_object_with_slots_that_gets_another_dict_of_attributes(compile):
+    class Slotted(Scaling):
+        __slots__ = ("slot",)
+
+        def count(self, x):
+            self.n += 1
+            return x * self.n
+
+    d = Slotted()
+    d.n = 0
+    f = compile(d.count)
+    thrice(f, ones())
+    d.__dict__ = dict(d.__dict__)
+    f(ones())
+    return f(ones()), d.n
+
+
+@scenario
 def a_method_that_is_called_by_its_name(compile):
     class Derived(Scaling):
         pass
