@@ -99,7 +99,7 @@ def test_what_is_deferred():
     [
         ("fgrad", 90, "questions.compare graph.text graph.saving graph.drawing api.graphs api.jacobians api.checkpoint "
          "passes.regions.loops rules.windows run.kernels.decompositions lax random testing"),
-        ("fgrad.torch", 246, "questions.draw mutable.explain.names torch.nn torch.optim torch.func torch.amp "
+        ("fgrad.torch", 247, "questions.draw mutable.explain.names torch.nn torch.optim torch.func torch.amp "
          "torch.utils torch.serialization torch.backends torch.distributions torch.compiler torch.overrides "
          "torch.autograd.function torch.autograd.gradcheck torch.random.generator torch.ops.elementwise.special "
          "torch.ops.linalg.decompositions torch.ops.reductions.ordering torch.ops.signal"),
