@@ -22,6 +22,7 @@ SAMPLES: list[Sample] = [
     Sample(_F + "embedding", (np.array([5]), WEIGHT), label="out-of-range"),
     Sample(_F + "embedding", (np.array([-1]), WEIGHT), label="negative"),
     Sample(_F + "embedding", (np.array([5]), WEIGHT), {"max_norm": 0.5}, label="out-of-range-max-norm"),
+    Sample(_F + "embedding", (np.array([1.0]), WEIGHT), {"max_norm": 0.5}, label="floats-max-norm"),
     Sample(_F + "embedding", (normal(2), WEIGHT), label="floating"),
     Sample(_F + "embedding", (INDICES, normal(3)), label="vector"),
     Sample(_F + "embedding", (INDICES, WEIGHT, 7), label="padding-out-of-range"),

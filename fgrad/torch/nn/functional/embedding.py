@@ -125,6 +125,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     Source: `torch.nn.functional.embedding
     <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html>`_.
     """
+    _check_type(indices, "indices", 2, "embedding_renorm_", _INDEX_TYPES)
     norm_type = float_of("embedding_renorm_", "norm_type", norm_type)
     size = input._type.shape[0]
     values = elements(indices._value())
