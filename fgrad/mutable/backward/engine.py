@@ -35,7 +35,7 @@ from fgrad.mutable.operation.operation import apply
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.reduction import ADD
 from fgrad.mutable.ports import NAN_SOURCE, RAISED
-from fgrad.mutable.tensor.node import Edge, Node, node_name
+from fgrad.mutable.tensor.node import Edge, Node, forward_trace, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.values.batched import unbatched
 from fgrad.seam import here
@@ -418,22 +418,22 @@ def _warn_of_forward(node: Node) -> None:
     if not modes.anomaly:
         return
     texts: list[str] = []
-    attached = node._attached
-    if attached is None or attached.forward_trace is None:
+    trace = forward_trace(node)
+    if trace is None:
         texts.append(
             f"Error detected in {node_name(node)}. No forward pass information available. Enable detect anomaly during "
             "forward pass for more information."
         )
     else:
         texts.append(
-            f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n"
-            + "".join(attached.forward_trace)
+            f"Error detected in {node_name(node)}. Traceback of forward call that caused the error:\n" + "".join(trace)
         )
-        parent = attached.parent
-        if parent is not None and parent._attached is not None and parent._attached.forward_trace is not None:
+        parent = node._attach().parent
+        caller = None if parent is None else forward_trace(parent)
+        if parent is not None and caller is not None:
             texts.append(
                 f"Previous calculation was induced by {node_name(parent)}. Traceback of forward call that induced the "
-                "previous calculation:\n" + "".join(parent._attached.forward_trace)
+                "previous calculation:\n" + "".join(caller)
             )
     for text in texts:
         try:

@@ -34,7 +34,7 @@ from fgrad.mutable.layout.reading import Reading
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.operation.plan import NOTHING, Plan, Pullback
 from fgrad.mutable.tensor.changes import changes
-from fgrad.mutable.tensor.node import Edge, Node, updating_leaf
+from fgrad.mutable.tensor.node import Edge, Node, has_hooks, updating_leaf
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.storage import held_value
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, deferred_read, new_tensor
@@ -467,7 +467,7 @@ def _reachable(roots: Sequence[Node]) -> list[OperationNode]:
         node = stack.pop()
         if node.__class__ is AccumulateGrad:
             continue
-        if not node.fusible or (node._attached is not None and node._attached.has_hooks):
+        if not node.fusible or has_hooks(node):
             raise Unfit
         nodes.append(node)  # type: ignore[arg-type]
         if len(nodes) % CHECKED == 0 and len(nodes) > active().backward_nodes:
@@ -487,9 +487,7 @@ def _leaf_key(read: Read, node: Node) -> tuple[Any, ...]:
       Unfit: only the engine can accumulate into it.
     """
     leaf, grad = read.leaf, read.grad
-    if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks:
-        raise Unfit
-    if node._attached is not None and node._attached.has_hooks:
+    if not leaf._requires_grad or leaf._tensor_hooks or leaf._post_accumulate_grad_hooks or has_hooks(node):
         raise Unfit
     storage = leaf._storage
     if leaf._geometry is not None or storage.home is not None:

@@ -6,7 +6,7 @@ from fgrad.mutable.backward.engine import running
 from fgrad.mutable.explain.call_path import call_path, name_at_call
 from fgrad.mutable.explain.names import location, module_path, name_of, name_of_node
 from fgrad.mutable.operation.operation_node import OperationNode
-from fgrad.mutable.tensor.node import Node, node_name
+from fgrad.mutable.tensor.node import Node, forward_trace, node_name
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor
 from fgrad.mutable.write.inplace import CopySlices
 from fgrad.seam import RawSource, Source
@@ -38,9 +38,10 @@ def forward_of(node: Node) -> Iterator[str]:
     runs = sorted(_runs(node), key=lambda each: each._sequence)
     if len(runs) > 1:
         yield f"    (run {runs.index(node) + 1} of the {len(runs)} of this line in the graph)"
-    if node._attached is not None and node._attached.forward_trace is not None:
+    trace = forward_trace(node)
+    if trace is not None:
         yield "  called by:"
-        for entry in node._attached.forward_trace:
+        for entry in trace:
             yield from [f"  {line}" for line in entry.splitlines()]
     elif len(runs) > 1:
         for call in call_path(node, _running()):

@@ -88,11 +88,6 @@ class Attached:
         self.forward_trace: list[str] | None = None
         self.parent: Node | None = None
 
-    @property
-    def has_hooks(self) -> bool:
-        """Whether anything runs along with the node: hooks, and what stores retained gradients."""
-        return bool(self.tensor_hooks or self.retains or self.pre_hooks or self.post_hooks)
-
 
 class Node:
     """One step of backward: gradients of an operation's outputs to gradients of its inputs.
@@ -250,6 +245,19 @@ class Node:
 def node_name(node: Node) -> str:
     """The node's name; a user's Function may have an attribute of this name on its context, which is the node."""
     return type(node).name(node)
+
+
+def has_hooks(node: Node) -> bool:
+    """Whether anything runs along with a node: hooks, and what stores retained gradients."""
+    attached = node._attached
+    return attached is not None and bool(
+        attached.tensor_hooks or attached.retains or attached.pre_hooks or attached.post_hooks
+    )
+
+
+def forward_trace(node: Node) -> list[str] | None:
+    """The user's stack at the forward call of a node that was made in anomaly mode; None for any other."""
+    return None if node._attached is None else node._attached.forward_trace
 
 
 def function_name(node: Node) -> str:

@@ -67,8 +67,7 @@ from fgrad.mutable.tensor.tensor import (
 )
 from fgrad.mutable.tensor.tensor_type import TensorType, tensor_type
 from fgrad.mutable.values.device_of_value import elsewhere
-from fgrad.mutable.values.evaluation import silent
-from fgrad.seam import RawSource, checks_each_primitive, here, in_memory, visible
+from fgrad.seam import RawSource, here, in_memory, visible
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -223,14 +222,7 @@ def _computed_at_once(operation: Operation, operands: Sequence[Any], params: tup
     plan = operation.planned(tuple(types), params, tensor._type)
     if plan.blank is not None:
         values[0] = plan.blank
-    routine = plan.routine
-    if checks_each_primitive():
-        return None
-    if routine.kernel is not None:
-        out = silent().run(routine.kernel, *values)
-        out.setflags(False)
-        return out
-    return None if routine.at_once is None else silent().run(routine.at_once, values)[0]
+    return plan.routine(values)[0]
 
 
 def _checked(operation: Operation, operands: Sequence[Any]) -> tuple[tuple[OperandType, ...], bool, bool]:

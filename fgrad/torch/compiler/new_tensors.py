@@ -19,7 +19,7 @@ from fgrad.mutable.capture.capture import Capture
 from fgrad.mutable.layout.geometry import Geometry
 from fgrad.mutable.operation.operation_node import OperationNode
 from fgrad.mutable.tensor.attributes import fields_of
-from fgrad.mutable.tensor.node import Edge, Node, copy_node, next_sequence, node_name
+from fgrad.mutable.tensor.node import Edge, Node, copy_node, has_hooks, next_sequence, node_name
 from fgrad.mutable.tensor.saved import SavedTensor
 from fgrad.mutable.tensor.tensor import AccumulateGrad, Tensor, ViewOf, alias, gradient_edge, new_tensor
 from fgrad.mutable.tensor.tensor_type import TensorType
@@ -194,9 +194,8 @@ def chain_of(view: Tensor, base: Tensor, copies: dict[Node, Node], outside: Mapp
 
 def _is_of_view(node: OperationNode) -> bool:
     """Whether a node has one edge and has saved nothing but plain numbers, and has no hooks."""
-    has_hooks = node._attached is not None and node._attached.has_hooks
     is_plain = not any(isinstance(x, SavedTensor | SymbolicNumber) or is_abstract(x) for x in node.saved)
-    return is_plain and not has_hooks and not any(edge is not None for edge in node.next_edges[1:])
+    return is_plain and not has_hooks(node) and not any(edge is not None for edge in node.next_edges[1:])
 
 
 def _view_of(base: Tensor | None, like: ViewOf) -> ViewOf:
